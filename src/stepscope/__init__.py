@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .config import init as init
     from .errors import MissingExtra as MissingExtra
     from .errors import StepscopeError as StepscopeError
     from .readers.run_file import Run as Run
     from .readers.run_file import read_run as read_run
     from .run import LogVerbosity as LogVerbosity
     from .run import TrainingRunLogger as TrainingRunLogger
+    from .start import init as init
 
 _PUBLIC = {
     "LogVerbosity": "run",
@@ -30,11 +30,20 @@ _PUBLIC = {
     "Run": "readers.run_file",
     "StepscopeError": "errors",
     "TrainingRunLogger": "run",
-    "init": "init",
+    "init": "start",
     "read_run": "readers.run_file",
 }
 
-__all__ = [*_PUBLIC, "__version__"]
+__all__ = [
+    "LogVerbosity",
+    "MissingExtra",
+    "Run",
+    "StepscopeError",
+    "TrainingRunLogger",
+    "__version__",
+    "init",
+    "read_run",
+]
 
 
 def __getattr__(name: str) -> Any:

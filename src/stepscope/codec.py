@@ -23,16 +23,19 @@ _ESCAPED = re.compile(r"\$+float")
 _encoder = msgspec.json.Encoder()
 _decoders = {kind: msgspec.json.Decoder(struct) for kind, struct in KINDS.items()}
 _FREE_FORM = {kind: [n for n, f in fields(kind).items() if f.free_form] for kind in KINDS}
+_TYPED = frozenset(struct for kind, struct in KINDS.items() if not _FREE_FORM[kind])
+_has_null = re.compile(b"null").search
+_encode = _encoder.encode
 
 
 def encode(record: Record) -> bytes:
     """`record` as a line of JSON, without a line break."""
-    if not _FREE_FORM[record.kind]:
+    if type(record) in _TYPED:
         try:
-            line = _encoder.encode(record)
+            line = _encode(record)
         except UnicodeEncodeError:
             return _encode_carefully(record)
-        if b"null" not in line:  # msgspec writes null where a number is not finite
+        if not _has_null(line):  # msgspec writes null where a number is not finite
             return line
     return _encode_carefully(record)
 

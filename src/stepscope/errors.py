@@ -1,13 +1,14 @@
 """The error tree: each error is a `StepscopeError` and the built-in that fits, and says what to do next.
 
-    try:
-        run.log_step(-1)
-    except stepscope.StepscopeError as error:   # also caught by `except ValueError`
-        print(error)
+try:
+    run.log_step(-1)
+except stepscope.StepscopeError as error:   # also caught by `except ValueError`
+    print(error)
 """
 
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Iterable
+from typing import Any
 
 
 class StepscopeError(Exception):

@@ -11,13 +11,13 @@ so that a measurement returns a record without knowing one.
 """
 
 from functools import cache
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from msgspec import Meta, Struct, field
 
 SCHEMA_VERSION = 1
 
-Number = Union[int, float]
+Number = int | float
 
 
 def about(meaning: str, unit: str = "", reduce: str = "", free_form: bool = False) -> Meta:
@@ -152,6 +152,7 @@ class SpeedOfLight(StepRecord, frozen=True, kw_only=True, omit_defaults=True, ta
     bf16_peak: Annotated[float | None, about("peak in BF16", "TFLOP/s", "same")] = None
     fp16_peak: Annotated[float | None, about("peak in FP16", "TFLOP/s", "same")] = None
     fp8_peak: Annotated[float | None, about("peak in FP8", "TFLOP/s", "same")] = None
+    dtype: Annotated[str | None, about("number format that the operations run in: tf32, bf16, fp16, fp8")] = None
     id: Annotated[int | None, about("index of the GPU, where they differ")] = None
 
 

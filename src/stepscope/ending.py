@@ -1,0 +1,150 @@
+"""How a process ends with its runs closed: at exit, on SIGTERM, and never twice after a fork.
+
+    register(run)      # closed at exit, and on SIGTERM where nobody else handles it
+    release(run)
+
+A handler of the user's is never replaced, and one that comes later replaces ours. Python runs handlers only
+between two of its instructions: while the main thread hangs in a device or a network call, a process that has a
+handler would no longer die of SIGTERM. So a thread that the interpreter wakes at once closes the runs and lets the
+signal do its work when the main thread has not come back within a few seconds.
+"""
+
+import atexit
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+GRACE_S = 3.0
+
+
+class Closable(Protocol):
+    """What can be closed with a status."""
+
+    def close(self, status: str = ..., reason: str | None = ...) -> None: ...
+    def busy(self) -> bool: ...
+    def forked(self) -> None: ...
+
+
+_live: dict[int, Closable] = {}
+_dying = threading.Event()
+_installed = False
+_guarded = False
+_hooked = False
+deferred: Callable[[], None] | None = None  # set while a SIGTERM waits for a record to be written
+
+
+def register(run: Closable) -> None:
+    """Close `run` when the process ends."""
+    global _hooked
+    _live[id(run)] = run
+    if not _hooked:
+        _hooked = True
+        os.register_at_fork(after_in_child=_in_child)
+        atexit.register(_at_exit)
+    _install()
+
+
+def release(run: Closable) -> None:
+    """Forget a run that is closed, and the signal with the last one."""
+    _live.pop(id(run), None)
+    if not _live:
+        _uninstall()
+
+
+def first_at_exit() -> None:
+    """Run before the exit handlers that others have registered since."""
+    atexit.unregister(_at_exit)
+    atexit.register(_at_exit)
+
+
+def _at_exit() -> None:
+    error = getattr(sys, "last_value", None)
+    for run in list(_live.values()):
+        if isinstance(error, KeyboardInterrupt):
+            run.close("stopped", "KeyboardInterrupt")
+        elif error is not None:
+            run.close("failed", describe(error))
+        else:
+            run.close("exited", "the program ended without close()")
+
+
+def describe(error: BaseException) -> str:
+    """An exception as one line."""
+    return f"{type(error).__name__}: {error}".split("\n")[0][:500]
+
+
+def _install() -> None:
+    global _installed
+    if _installed or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    _installed = True
+    if not _guarded:
+        _guard_against_hang()
+
+
+def _uninstall() -> None:
+    global _installed
+    if not _installed or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is _on_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _installed = False
+
+
+def _on_sigterm(signum: int, frame: Any) -> None:
+    global deferred
+    if any(run.busy() for run in _live.values()):
+        deferred = _die  # this very thread is writing a record: it dies when the record is whole
+    else:
+        _die()
+
+
+def _die() -> None:
+    """Close everything and let the signal end the process, so that its exit status is the signal's."""
+    _dying.set()
+    for run in list(_live.values()):
+        run.close("stopped", "SIGTERM")
+    ctypes.CDLL(None).signal(signal.SIGTERM, 0)  # signal.signal works in the main thread alone
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _guard_against_hang() -> None:
+    global _guarded
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    if (before := signal.set_wakeup_fd(writer, warn_on_full_buffer=False)) != -1:
+        signal.set_wakeup_fd(before)  # an event loop owns it
+        os.close(reader)
+        os.close(writer)
+        return
+    _guarded = True
+    threading.Thread(target=_await_signal, args=(reader,), name="stepscope-sigterm", daemon=True).start()
+
+
+def _await_signal(reader: int) -> None:
+    while numbers := os.read(reader, 64):
+        ours = signal.getsignal(signal.SIGTERM) is _on_sigterm
+        if signal.SIGTERM in numbers and ours and not _dying.wait(GRACE_S):
+            _die()
+
+
+def _in_child() -> None:
+    """A forked child leaves the parent's runs and signals alone."""
+    global _installed, _guarded
+    for run in _live.values():
+        run.forked()
+    _live.clear()
+    if _guarded:
+        _guarded = False
+        signal.set_wakeup_fd(-1)
+    if _installed:
+        _installed = False
+        if signal.getsignal(signal.SIGTERM) is _on_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)

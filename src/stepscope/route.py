@@ -1,0 +1,177 @@
+"""Where a record goes: into the run file first, then to the callback, the console and the backends.
+
+    route = Route(settings({"log_file": "out/training.json"}))
+    route.emit(Step(time=utc_now(), step=1, loss=2.3))
+    route.close(End(time=utc_now(), status="finished"))
+
+One lock keeps the order the same for everybody. What goes wrong outside the training is said once, counted,
+written as an `event`, and never raised (`strict=True` raises it, for tests).
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import RLock, get_ident
+from typing import Any, Protocol
+
+from . import ending
+from .clock import utc_now
+from .codec import encode
+from .config import Settings
+from .errors import StepscopeError
+from .header import header, ranks
+from .records import End, Event, Header, Record
+from .sinks.console import SILENT, Console
+from .sinks.history import History, history
+from .sinks.jsonfile import JsonFile
+
+LOCK_DEADLINE_S = 2.0
+EXIT_DEADLINE_S = 3.5
+
+
+class Sink(Protocol):
+    """Whatever takes records: it handles the kinds that it knows and ignores the rest."""
+
+    def write(self, record: Record) -> None: ...
+    def close(self) -> None: ...
+
+
+class Route:
+    """The way of a record, and what stands along it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        config: Any = None,
+        callback: Callable[[str], Any] | None = None,
+        sinks: Iterable[Sink] = (),
+    ):
+        self.settings = settings
+        self.step = 0  # the newest step, for what is said between records
+        self.header: Header | None = None
+        self.rank, self.world_size = ranks(settings)
+        self.file: JsonFile | None = None
+        self._config = config
+        self._callback = callback
+        self._sinks: list[Sink] = []
+        self._more = list(sinks)
+        self._backends: list[Any] = []
+        self.console: Console | None = None
+        self._troubles: dict[str, int] = {}
+        self._lock = RLock()
+        self._owner = 0  # the thread that is writing a record now
+        self._open = True
+        self.past = History(None, None, 0, None, False)
+        if self.rank == 0:
+            self._start()
+
+    @property
+    def wanted(self) -> Path:
+        """Where the run file belongs; each rank has its own."""
+        path = Path(self.settings.log_file or Path(self.settings.output_dir) / "training.json")
+        return path if self.rank == 0 else path.with_stem(f"{path.stem}.rank{self.rank}")
+
+    def _start(self) -> None:
+        """Open the file and write the header; a rank above 0 does so when it has something to say."""
+        resume = self.settings.resume and self.wanted.exists()
+        self.file = (JsonFile.resume if resume else JsonFile.create)(self.wanted, self.trouble, lock=self._lock)
+        if resume:
+            self.past = history(self.file.path)
+        self.header = header(self.settings, self._config, self.past.id, self.past.name, self.past.attempts + 1)
+        if self.rank == 0:
+            self._start_console(self.file.path, resume)
+        self._sinks += self._more
+        self.emit(self.header)
+
+    def _start_console(self, path: Path, resumed: bool) -> None:
+        if self.settings.verbosity > SILENT:
+            self.console = Console(self.settings.verbosity)
+            self.console.opened(path, self.wanted, resumed)
+            self._sinks.append(self.console)
+
+    def emit(self, record: Record) -> None:
+        """Take one record everywhere. Raises where the record itself is wrong, before anything is written."""
+        with self._lock:
+            nested, self._owner = self._owner, get_ident()
+            try:
+                if self._open:
+                    self._deliver(record)
+            finally:
+                self._owner = nested
+        if ending.deferred is not None and not nested:
+            ending.deferred()
+
+    def _deliver(self, record: Record) -> None:
+        if self.file is None:
+            self._start()
+        assert self.file is not None
+        line = encode(record)
+        self.file.put(line)
+        if self._callback is not None:
+            self._guarded(self._callback, line.decode(), "callback", "the callback")
+        for sink in self._sinks:
+            self._guarded(sink.write, record, type(sink).__name__.lower(), f"the {type(sink).__name__} sink")
+        for backend in self._backends:
+            backend.write(record)
+
+    def _guarded(self, call: Callable[[Any], Any], argument: Any, rule: str, who: str) -> None:
+        try:
+            call(argument)
+        except Exception as error:
+            if self.settings.strict:
+                raise
+            self.trouble(f"{rule}-raised", f"{who} raised {ending.describe(error)}; training goes on", "mend it")
+
+    def trouble(self, rule: str, message: str, advice: str = "") -> None:
+        """Something outside the training went wrong: say it once, count it, write it down."""
+        self._troubles[rule] = self._troubles.get(rule, 0) + 1
+        if self.settings.strict and self._owner == get_ident():
+            raise StepscopeError(f"{message}; {advice}")
+        if self._troubles[rule] == 1:
+            self.emit(self._event(rule, message, advice))
+
+    def _event(self, rule: str, message: str, advice: str = "", severity: str = "warning") -> Event:
+        return Event(
+            time=utc_now(), step=self.step, severity=severity, rule=rule, message=message, advice=advice or None
+        )
+
+    def progress(self, label: str, done: int | None, total: int | None) -> None:
+        """Tell the terminal what a long phase is at."""
+        if self.console is not None:
+            self.console.progress(label, done, total)
+
+    def busy(self) -> bool:
+        """Whether the calling thread is in the middle of a record."""
+        return self._owner == get_ident()
+
+    def close(self, end: End) -> None:
+        """Write the end, give the backends their deadline, and close the file."""
+        if not self._lock.acquire(timeout=LOCK_DEADLINE_S):
+            return  # a thread hangs in a write: what it holds cannot be closed
+        try:
+            if not self._open:
+                return
+            for rule, count in self._troubles.items():
+                if count > 1:
+                    self.emit(self._event(rule, f"{rule} happened {count} times", severity="info"))
+            if self.file is not None:
+                self._finish(end)
+            self._open = False
+        finally:
+            self._lock.release()
+        if self.file is not None:
+            self.file.close()
+
+    def _finish(self, end: End) -> None:
+        for backend in self._backends:
+            backend.write(end)
+        for backend in self._backends:
+            backend.stop()
+        self._backends = []
+        self.emit(end)
+
+    def forked(self) -> None:
+        """In a forked child: let go of everything without a write."""
+        self._lock, self._owner, self._open = RLock(), 0, False
+        self._sinks, self._backends = [], []
+        if self.file is not None:
+            self.file.abandon()

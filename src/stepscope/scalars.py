@@ -1,0 +1,157 @@
+"""Numbers as they come from a training loop: Python's, numpy's, torch's; those on a device are read late.
+
+    real(np.float32(2.5), "loss")            # 2.5
+    real(cpu_tensor, "loss")                 # read at once
+    queue = DeviceQueue()
+    queue.put({"loss": cuda_tensor}, finish=lambda values: print(values["loss"]))   # never waits for the GPU
+
+A device scalar is copied to pinned memory on its own stream, without blocking, and read when its event has
+passed: when the next record comes, or by a thread a moment later. torch is only looked at once it is loaded.
+"""
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
+
+from .codec import whole
+from .errors import BadType, BadValue, show
+
+POLL_S = 0.05
+
+
+def real(value: Any, name: str) -> Any:
+    """`value` as a float or an int; a tensor on a CUDA device is given back as it is, to be read later."""
+    kind = type(value)
+    if kind is float:
+        return value
+    if kind is int:
+        return whole(value)
+    if kind is bool or isinstance(value, (str, bytes, dict)):
+        raise _not_a_number(value, name)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _tensor(value, name)
+    if isinstance(value, Integral):
+        return whole(int(value))
+    if isinstance(value, Real):
+        return float(value)
+    if getattr(value, "size", None) == 1 and hasattr(value, "item"):
+        return real(value.item(), name)
+    raise _not_a_number(value, name)
+
+
+def integer(value: Any, name: str) -> Any:
+    """`value` as an int; a float must be a whole number."""
+    if type(value) is int:
+        return whole(value)
+    number = real(value, name)
+    if is_tensor(number) or isinstance(number, int):
+        return number
+    if not number.is_integer():
+        raise BadValue(f"{name} counts something: it must be a whole number, not {show(value)}")
+    return int(number)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a number that still lies on a device."""
+    return not isinstance(value, (float, int, str, bool, list, tuple, dict))
+
+
+def _tensor(value: Any, name: str) -> Any:
+    if value.numel() != 1 or value.is_complex():
+        shape = tuple(value.shape)
+        raise BadType(
+            f"{name} must be one real number, not a tensor of shape {shape} and {value.dtype}: reduce it first"
+        )
+    if hasattr(value, "full_tensor"):
+        raise BadType(f"{name} is a DTensor, whose local part is not the value: log {name}.full_tensor()")
+    if value.is_meta:
+        raise BadType(f"{name} is a meta tensor: it has no value")
+    return value.detach() if value.is_cuda else real(value.detach().item(), name)
+
+
+def _not_a_number(value: Any, name: str) -> BadType:
+    if isinstance(value, (str, bytes)):
+        return BadType(f"{name} must be a number, not the text {show(value)}; text goes through message() or config")
+    return BadType(f"{name} must be a number, not {show(value)} ({type(value).__name__})")
+
+
+class DeviceQueue:
+    """Records that wait for their numbers, in order."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Any, Any, list[str], Callable[[dict[str, Any]], None]]] = deque()
+        self._turn = threading.Lock()  # one thread at a time delivers, so that the order holds
+        self._wake = threading.Event()
+        self._rows: list[Any] = []
+        self._thread: threading.Thread | None = None
+
+    def put(self, tensors: dict[str, Any], finish: Callable[[dict[str, Any]], None]) -> None:
+        """Copy the tensors without blocking; `finish` gets their numbers when the device has made them."""
+        torch = sys.modules["torch"]
+        row = self._row(torch, len(tensors))
+        by_device: dict[Any, list[str]] = {}
+        for name, tensor in tensors.items():
+            by_device.setdefault(tensor.device, []).append(name)
+        events, names = [], []
+        for device, group in by_device.items():
+            packed = torch.stack([tensors[name].reshape(()).to(torch.float64) for name in group])
+            row[len(names) : len(names) + len(group)].copy_(packed, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record(torch.cuda.current_stream(device))
+            events.append(event)
+            names += group
+        self._waiting.append((events, row, names, finish))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="stepscope-device", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def _row(self, torch: Any, width: int) -> Any:
+        """A row of pinned memory; it is allocated by the hundred, since that may wait for the device."""
+        while self._rows:
+            row = self._rows.pop()
+            if row.numel() >= width:
+                return row
+        block = torch.empty(256, max(width, 16), dtype=torch.float64, pin_memory=True)
+        self._rows += list(block.unbind())
+        return self._rows.pop()
+
+    def poll(self) -> None:
+        """Finish what the device has finished, unless another thread is at it."""
+        if self._waiting and self._turn.acquire(blocking=False):
+            try:
+                self._deliver()
+            finally:
+                self._turn.release()
+
+    def _deliver(self) -> None:
+        while self._waiting and all(event.query() for event in self._waiting[0][0]):
+            _, row, names, finish = self._waiting.popleft()
+            values = dict(zip(names, row.tolist(), strict=False))
+            self._rows.append(row)
+            finish(values)
+
+    def _watch(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                self.poll()
+                time.sleep(POLL_S)
+
+    def drain(self, deadline: float) -> int:
+        """Wait for the device within the deadline; what it did not finish is finished without its numbers."""
+        end = time.monotonic() + deadline
+        while self._waiting and time.monotonic() < end:
+            self.poll()
+            time.sleep(0.001)
+        late = 0
+        while self._waiting:
+            self._waiting.popleft()[3]({})
+            late += 1
+        return late
