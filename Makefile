@@ -22,7 +22,7 @@ endif
 
 # The environments that packages are built in are pinned too: older pips read the first name, newer ones the second.
 PIP := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
-	$(RUN) -m pip install --quiet
+	$(RUN) -m pip install -qq
 
 .PHONY: help demo test check format slow gpu bench promises docs constraints clean
 
@@ -32,7 +32,7 @@ help:
 demo: $(VENV)/.demo  ## train a small model, watch it, and see how to look at its run file
 	@$(RUN) examples/demo.py
 	@echo && $(VENV)/bin/stepscope show output/demo 2>/dev/null
-	@printf '\n%s\n' 'Look at it yourself:' \
+	@printf '%s\n' '' 'Look at it yourself:' \
 		'  $(VENV)/bin/stepscope show output/demo      this summary; --markdown to paste it somewhere' \
 		'  $(VENV)/bin/stepscope tail output/demo      its lines, live while it runs' \
 		'  $(VENV)/bin/stepscope list output           all runs, newest first' \
@@ -42,7 +42,7 @@ test: $(VENV)/.dev  ## run the everyday tests
 	@$(RUN) -m pytest $(ARGS)
 
 check: $(VENV)/.dev  ## what CI calls: format, lint, types, tests, the examples and tables of the docs
-	@$(VENV)/bin/ruff format --check --quiet . || { echo "not formatted: make format"; exit 1; }
+	@$(VENV)/bin/ruff format --check . || { echo "not formatted: make format"; exit 1; }
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
 	@$(RUN) -m pytest $(ARGS)
@@ -80,7 +80,7 @@ clean:  ## remove caches, builds and the environment; runs in output/ stay
 
 # $(VENV)/.demo holds what the demo needs, $(VENV)/.dev everything: the extras of these names in pyproject.toml.
 $(VENV)/.%: pyproject.toml constraints.txt | $(RUN)
-	@echo "installing what '$*' needs into $(VENV)"
+	@echo "installing what '$*' needs into $(VENV) (the first time this takes a while)"
 	@$(PIP) --editable '.[$*]'
 	@touch $@
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +25,8 @@ import stepscope
 from stepscope.cli.main import app
 
 REPOSITORY = Path(__file__).parent.parent
-RUNNABLE = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-PAGES = sorted({*RUNNABLE, *REPOSITORY.glob("*.md")})
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
+RUNNABLE = [page for page in PAGES if "```python" in page.read_text()]
 MODULES = sorted((REPOSITORY / "src").rglob("*.py"))
 TARGETS = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.M))
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
@@ -49,21 +50,28 @@ def blocks(page: str) -> Iterator[Block]:
 def commands(page: str) -> Iterator[list[str]]:
     """The `stepscope …` and `make …` commands of a page, word by word."""
     inline = re.findall(r"`((?:stepscope|make) [^`\n]+)`", re.sub(r"^```.*?^```$", "", page, flags=re.M | re.S))
-    shell = [line for block in blocks(page) if block.language in ("bash", "sh") for line in block.text.splitlines()]
-    typed = [line for block in blocks(page) if block.language == "console" for line in block.text.splitlines()]
+    shown = [(block.language, block.text.replace("\\\n", " ").splitlines()) for block in blocks(page) if block.runs]
+    shell = [line for language, lines in shown if language in ("bash", "sh") for line in lines]
+    typed = [line for language, lines in shown if language == "console" for line in lines]
     shell += [line.removeprefix("$ ") for line in typed if line.startswith("$ ")]
     for line in [*inline, *shell]:
-        for part in re.split(r"&&|\||;", line.replace("\\\n", " ")):
-            words = shlex.split(part, comments=True)
-            while words and "=" in words[0]:  # VARIABLE=value before the command
-                words.pop(0)
+        for words in simple_commands(line):
             if words and words[0] in ("stepscope", "make"):
                 yield words
 
 
+def simple_commands(line: str) -> Iterator[list[str]]:
+    """The parts of a shell's line between pipes, `&&` and `;`, without the variables that are set before them."""
+    words = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    words.whitespace_split = True
+    for separator, part in groupby(words, key=lambda word: set(word) <= set("|&;<>")):
+        if not separator:
+            yield list(dropwhile(lambda word: re.match(r"\w+=", word), part))
+
+
 def unknown(words: list[str]) -> str | None:
     """What of a command does not exist."""
-    program, *rest = words
+    program, *rest = [word for word in words if word != "…"]
     if program == "make":
         return next((f"make {word}" for word in rest if "=" not in word and word not in TARGETS), None)
     if not rest or rest[0].startswith("-"):
@@ -114,6 +122,13 @@ def test_commands_on_a_page_exist(page: Path) -> None:
     assert not [wrong for words in commands(page.read_text()) if (wrong := unknown(words))]
 
 
+def test_make_alone_lists_every_target() -> None:
+    """Each target is listed with what it is for."""
+    done = subprocess.run(["make"], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    listed = dict(re.findall(r"^  make (\w+) +(\S.*)$", done.stdout, re.M))
+    assert set(listed) == TARGETS - {"help"}
+
+
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.relative_to(REPOSITORY / "src").as_posix())
 def test_examples_in_a_module_docstring_are_code(module: Path) -> None:
     """What stands indented in a module's docstring is Python or an existing command; `…` leaves something out."""
@@ -122,7 +137,7 @@ def test_examples_in_a_module_docstring_are_code(module: Path) -> None:
         example = textwrap.dedent(paragraph)
         if re.match(r"(stepscope|make) ", example):
             assert not [wrong for words in commands(f"```bash\n{example}\n```") if (wrong := unknown(words))]
-        else:
+        elif re.match(r"(@|with |for |if |from |import |[\w.]+\(|[\w., ]+ = )", example):  # else a sample of data
             ast.parse(example.replace(", …", "").replace("…", "..."))
 
 

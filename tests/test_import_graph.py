@@ -42,7 +42,7 @@ TABLE = {
     # the door: everything that it needs comes with the first run, so it costs the import of stepscope nothing
     "scalars": May(ROOT),  # it finds torch in sys.modules, where the caller has loaded it
     "config": May(ROOT, "msgspec", late="yaml"),
-    "tags": May(ROOT),
+    "tags": May(ROOT, "msgspec"),
     "fields": May(f"{ROOT} scalars", "msgspec"),
     "header": May(f"{ROOT} config __init__", "msgspec"),
     "ending": May(),

@@ -8,7 +8,7 @@ A key that does not exist is an error that names the nearest one that does.
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -54,6 +54,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     world_size: Annotated[int | None, about("number of ranks; WORLD_SIZE where it is not given")] = None
 
 
+def describe() -> dict[str, str]:
+    """What each setting does."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return {name: hints[name].__metadata__[0].description for name in Settings.__struct_fields__}
+
+
 def settings(
     code: Mapping[str, Any], file: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
@@ -90,7 +96,12 @@ def from_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise BadValue(f"{path} must hold `key: value` lines, not {show(data)}")
     _known(data, f"key in {path}")
-    return {key: value for key, value in data.items() if value is not None}
+    texts = {key for key, type_ in _types().items() if _is_text(type_)} - {"report_to"}
+    return {
+        key: str(value) if key in texts and isinstance(value, (int, float)) else value
+        for key, value in data.items()
+        if value is not None
+    }
 
 
 def _known(keys: Mapping[str, Any], what: str, spell: Any = str) -> None:

@@ -20,9 +20,11 @@ from .config import Settings
 from .errors import StepscopeError
 from .header import header, ranks
 from .records import End, Event, Header, Record
+from .sinks.background import Background, close_all
 from .sinks.console import SILENT, Console
 from .sinks.history import History, history
 from .sinks.jsonfile import JsonFile
+from .sinks.late import LateFile
 
 LOCK_DEADLINE_S = 2.0
 EXIT_DEADLINE_S = 3.5
@@ -49,17 +51,18 @@ class Route:
         self.step = 0  # the newest step, for what is said between records
         self.header: Header | None = None
         self.rank, self.world_size = ranks(settings)
-        self.file: JsonFile | None = None
+        self.file: JsonFile | LateFile | None = None
         self._config = config
         self._callback = callback
         self._sinks: list[Sink] = []
         self._more = list(sinks)
-        self._backends: list[Any] = []
+        self._backends: list[Background] = []
         self.console: Console | None = None
         self._troubles: dict[str, int] = {}
         self._lock = RLock()
         self._owner = 0  # the thread that is writing a record now
         self._open = True
+        self._closing = False
         self.past = History(None, None, 0, None, False)
         if self.rank == 0:
             self._start()
@@ -73,7 +76,7 @@ class Route:
     def _start(self) -> None:
         """Open the file and write the header; a rank above 0 does so when it has something to say."""
         resume = self.settings.resume and self.wanted.exists()
-        self.file = (JsonFile.resume if resume else JsonFile.create)(self.wanted, self.trouble, lock=self._lock)
+        self.file = self._open_file(JsonFile.resume if resume else JsonFile.create)
         if resume:
             self.past = history(self.file.path)
         self.header = header(self.settings, self._config, self.past.id, self.past.name, self.past.attempts + 1)
@@ -81,6 +84,11 @@ class Route:
             self._start_console(self.file.path, resume)
         self._sinks += self._more
         self.emit(self.header)
+
+    def _open_file(self, make: Callable[..., JsonFile]) -> JsonFile | LateFile:
+        if self.settings.background:
+            return LateFile(make(self.wanted, self.trouble), self.trouble)
+        return make(self.wanted, self.trouble, lock=self._lock)
 
     def _start_console(self, path: Path, resumed: bool) -> None:
         if self.settings.verbosity > SILENT:
@@ -144,30 +152,25 @@ class Route:
         return self._owner == get_ident()
 
     def close(self, end: End) -> None:
-        """Write the end, give the backends their deadline, and close the file."""
-        if not self._lock.acquire(timeout=LOCK_DEADLINE_S):
-            return  # a thread hangs in a write: what it holds cannot be closed
-        try:
-            if not self._open:
-                return
-            for rule, count in self._troubles.items():
-                if count > 1:
-                    self.emit(self._event(rule, f"{rule} happened {count} times", severity="info"))
-            if self.file is not None:
-                self._finish(end)
-            self._open = False
-        finally:
-            self._lock.release()
-        if self.file is not None:
-            self.file.close()
-
-    def _finish(self, end: End) -> None:
+        """Drain the backends within their deadline, write the end, and close the file."""
+        if self._closing or not self._lock.acquire(timeout=LOCK_DEADLINE_S):
+            return  # closed already; or a thread hangs in a write, and what it holds cannot be closed
+        self._closing = True
+        self._lock.release()
         for backend in self._backends:
             backend.write(end)
-        for backend in self._backends:
-            backend.stop()
+        close_all(self._backends, EXIT_DEADLINE_S)
+        for rule, count in list(self._troubles.items()):
+            if count > 1:
+                self.emit(self._event(rule, f"{rule} happened {count} times", severity="info"))
         self._backends = []
+        if self.file is None:
+            return
         self.emit(end)
+        self._open = False
+        for sink in self._sinks:
+            self._guarded(type(sink).close, sink, "close", f"closing {type(sink).__name__}")
+        self.file.close()
 
     def forked(self) -> None:
         """In a forked child: let go of everything without a write."""

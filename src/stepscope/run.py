@@ -316,9 +316,10 @@ def _complete(
     numbers: dict[str, float],
 ) -> StepRecord:
     """The record with its device numbers; those that never came are left out."""
-    whole = {name: int(v) if not late[name].is_floating_point() else v for name, v in numbers.items()}
     if kind is Metrics:
         given = known["values"]
-        values = {name: whole.get(name, value) for name, value in given.items() if name in whole or name not in late}
+        values = {
+            name: numbers.get(name, value) for name, value in given.items() if name in numbers or name not in late
+        }
         return Metrics(time=time_, step=step, values=values)
-    return kind(time=time_, step=step, **known, **whole)
+    return kind(time=time_, step=step, **known, **numbers)

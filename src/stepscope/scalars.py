@@ -21,6 +21,7 @@ from .codec import whole
 from .errors import BadType, BadValue, show
 
 POLL_S = 0.05
+BLOCK = 512
 
 
 def real(value: Any, name: str) -> Any:
@@ -34,7 +35,7 @@ def real(value: Any, name: str) -> Any:
         raise _not_a_number(value, name)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        return _tensor(value, name)
+        return _tensor(torch, value, name)
     if isinstance(value, Integral):
         return whole(int(value))
     if isinstance(value, Real):
@@ -61,13 +62,13 @@ def is_tensor(value: Any) -> bool:
     return not isinstance(value, (float, int, str, bool, list, tuple, dict))
 
 
-def _tensor(value: Any, name: str) -> Any:
+def _tensor(torch: Any, value: Any, name: str) -> Any:
     if value.numel() != 1 or value.is_complex():
         shape = tuple(value.shape)
         raise BadType(
             f"{name} must be one real number, not a tensor of shape {shape} and {value.dtype}: reduce it first"
         )
-    if hasattr(value, "full_tensor"):
+    if type(value) is not torch.Tensor and hasattr(value, "full_tensor"):
         raise BadType(f"{name} is a DTensor, whose local part is not the value: log {name}.full_tensor()")
     if value.is_meta:
         raise BadType(f"{name} is a meta tensor: it has no value")
@@ -84,42 +85,41 @@ class DeviceQueue:
     """Records that wait for their numbers, in order."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Any, Any, list[str], Callable[[dict[str, Any]], None]]] = deque()
+        self._waiting: deque[tuple[list[Any], dict[str, Any], Callable[[dict[str, Any]], None]]] = deque()
         self._turn = threading.Lock()  # one thread at a time delivers, so that the order holds
         self._wake = threading.Event()
-        self._rows: list[Any] = []
+        self._slots: dict[Any, list[Any]] = {}  # pinned scalars that are free, by dtype
+        self._events: dict[Any, list[Any]] = {}  # events that have passed, by device
         self._thread: threading.Thread | None = None
 
     def put(self, tensors: dict[str, Any], finish: Callable[[dict[str, Any]], None]) -> None:
         """Copy the tensors without blocking; `finish` gets their numbers when the device has made them."""
         torch = sys.modules["torch"]
-        row = self._row(torch, len(tensors))
-        by_device: dict[Any, list[str]] = {}
+        slots, devices = {}, {}
         for name, tensor in tensors.items():
-            by_device.setdefault(tensor.device, []).append(name)
-        events, names = [], []
-        for device, group in by_device.items():
-            packed = torch.stack([tensors[name].reshape(()).to(torch.float64) for name in group])
-            row[len(names) : len(names) + len(group)].copy_(packed, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(torch.cuda.current_stream(device))
-            events.append(event)
-            names += group
-        self._waiting.append((events, row, names, finish))
+            slot = slots[name] = self._slot(torch, tensor.dtype)
+            # on the tensor's own stream: what overwrites it there later comes after the copy
+            slot.copy_(tensor if tensor.dim() == 0 else tensor.reshape(()), non_blocking=True)
+            devices[tensor.device] = None
+        events = [self._record(torch, device) for device in devices]
+        self._waiting.append((events, slots, finish))
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="stepscope-device", daemon=True)
             self._thread.start()
         self._wake.set()
 
-    def _row(self, torch: Any, width: int) -> Any:
-        """A row of pinned memory; it is allocated by the hundred, since that may wait for the device."""
-        while self._rows:
-            row = self._rows.pop()
-            if row.numel() >= width:
-                return row
-        block = torch.empty(256, max(width, 16), dtype=torch.float64, pin_memory=True)
-        self._rows += list(block.unbind())
-        return self._rows.pop()
+    def _slot(self, torch: Any, dtype: Any) -> Any:
+        """A pinned scalar; they are allocated by the hundred, since that may wait for the device."""
+        free = self._slots.setdefault(dtype, [])
+        if not free:
+            free += torch.empty(BLOCK, dtype=dtype, pin_memory=True).unbind()
+        return free.pop()
+
+    def _record(self, torch: Any, device: Any) -> Any:
+        free = self._events.get(device)
+        event = free.pop() if free else torch.cuda.Event()
+        event.record(torch.cuda.current_stream(device))
+        return event
 
     def poll(self) -> None:
         """Finish what the device has finished, unless another thread is at it."""
@@ -131,9 +131,12 @@ class DeviceQueue:
 
     def _deliver(self) -> None:
         while self._waiting and all(event.query() for event in self._waiting[0][0]):
-            _, row, names, finish = self._waiting.popleft()
-            values = dict(zip(names, row.tolist(), strict=False))
-            self._rows.append(row)
+            events, slots, finish = self._waiting.popleft()
+            values = {name: slot.item() for name, slot in slots.items()}
+            for slot in slots.values():
+                self._slots.setdefault(slot.dtype, []).append(slot)
+            if len(events) == 1:
+                self._events.setdefault(getattr(events[0], "device", None), []).append(events[0])
             finish(values)
 
     def _watch(self) -> None:
@@ -152,6 +155,6 @@ class DeviceQueue:
             time.sleep(0.001)
         late = 0
         while self._waiting:
-            self._waiting.popleft()[3]({})
+            self._waiting.popleft()[2]({})
             late += 1
         return late

@@ -35,6 +35,7 @@ TABLE = {
     "gpu": Row("gpu", unknown_below=0),
     "sol": Row("sol", unknown_below=0),
 }
+NAMED = {*TABLE, "metrics", "allocator", "event"}  # the kinds that `tags` has anything for
 MOVED = {"moe_": "moe/"}  # numbers inside a step that belong to another group
 FACTORS = {"bytes": 1 / 2**20, "bytes/s": 1 / 2**20}
 NOT_A_NUMBER_OF_THE_STEP = {"time", "step", "id"}

@@ -35,7 +35,9 @@ def whole_run(steps: int = 10, **header: object) -> list[Record]:
         *(step(n, loss=10.0 / n) for n in range(1, steps + 1)),
         Eval(time=at(steps), step=steps, eval_tokens=500, duration_ms=250, loss=1.5),
         Metrics(time=at(steps), step=steps, values={"acc/train": 0.75}),
-        Event(time=at(steps), step=steps, severity="warning", rule="slow", message="data is late", advice="add workers"),
+        Event(
+            time=at(steps), step=steps, severity="warning", rule="slow", message="data is late", advice="add workers"
+        ),
         End(time=at(steps), status="finished", duration_ms=steps * 1000),
     ]
 

@@ -2,10 +2,12 @@
 
 import json
 import os
-
-from .conftest import at, step, whole_run
+import subprocess
+import sys
 
 from stepscope.records import End, Header
+
+from .conftest import at, step, whole_run
 
 
 def test_names_each_run_with_its_state_and_numbers(call, write):
@@ -74,3 +76,17 @@ def test_wide_names_keep_the_columns_straight(call, write):
     assert len({line.index("finished") + (2 if "実験" in line else 0) for line in lines[1:]}) == 1
     assert len(lines) == 3
     assert "\x1b" not in "".join(lines)
+
+
+def test_a_killed_run_is_seen_as_cut_off_at_once(call, tmp_path):
+    """A process of this machine that SIGKILL ended is known to be gone, and its run shows what it had logged."""
+    program = """
+import os, signal, stepscope
+run = stepscope.TrainingRunLogger("training.json", verbosity=-2)
+for step in range(1, 8):
+    run.log_step(step, 0.5, 1024, 100, 0.1, 2.5, 1e-3)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path)
+    (found,) = json.loads(call("list", tmp_path, "--json").stdout)
+    assert (found["status"], found["last_step"]) == ("cut off", 7)

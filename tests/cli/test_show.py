@@ -138,7 +138,16 @@ def test_the_brief_holds_what_an_assistant_needs(call, write):
 def test_the_brief_keeps_secrets(call, write):
     """Values that are secret by their name do not leave the machine."""
     header = {
-        "argv": ["train.py", "--wandb-api-key", "s3cret1", "--hf_token=s3cret2", "--password", "two s3cret3", "--lr", "1"],
+        "argv": [
+            "train.py",
+            "--wandb-api-key",
+            "s3cret1",
+            "--hf_token=s3cret2",
+            "--password",
+            "two s3cret3",
+            "--lr",
+            "1",
+        ],
         "config": {"hub": {"hf_token": "s3cret4"}, "API_KEY": "s3cret5", "max_tokens": 512, "lr": 1},
     }
     text = call("show", write(whole_run(**header)), "--markdown").stdout

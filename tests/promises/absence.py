@@ -1,9 +1,10 @@
 """What is promised and not there yet: how its absence is told from every other failure.
 
-    stepscope.watch(model)                      # AttributeError: absent(error) is "stepscope.watch"
-    command("doctor", file, "--json")           # NotThere("stepscope doctor"), else what it printed
-    program("trainers/lm/train_lm.py", "--help")            # the same for a trainer or a script
-    make("bench-cost")                                      # and for a target of the Makefile
+    stepscope.watch(model)                           # AttributeError: absent(error) is "stepscope.watch"
+    command("doctor", file, "--json")                # NotThere("stepscope doctor"), else what it printed
+    program("trainers/lm/train_lm.py", "--help")     # the same for a trainer or a script
+    names_of("trainers/lm/train_lm.py")              # for what it defines
+    make("bench-cost")                               # and for a target of the Makefile
 
 A test that waits is an xfail for `Absent` alone: any other error in it, and its passing, fails.
 """
@@ -11,9 +12,12 @@ A test that waits is an xfail for `Absent` alone: any other error in it, and its
 import functools
 import os
 import re
+import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import stepscope
@@ -73,11 +77,11 @@ def _commands() -> str:
     return _output([sys.executable, "-m", "stepscope", "--help"])
 
 
-def program(path: str, *arguments: Any, at: str | Path | None = None, **environment: str) -> str:
+def program(path: str, arguments: str = "", at: str | Path | None = None, **environment: str) -> str:
     """What a trainer or a script of the repository prints, run in the folder `at` (its own where none is given)."""
     file = script(path)
     interpreter = "bash" if file.suffix == ".sh" else sys.executable
-    return _output([interpreter, str(file), *map(str, arguments)], at or file.parent, environment)
+    return _output([interpreter, str(file), *shlex.split(arguments)], at or file.parent, environment)
 
 
 def script(path: str) -> Path:
@@ -85,6 +89,16 @@ def script(path: str) -> Path:
     if not (ROOT / path).exists():
         raise NotThere(path)
     return ROOT / path
+
+
+def names_of(path: str) -> SimpleNamespace:
+    """What a trainer defines, without training; its own folder comes first on the path, as when it is run."""
+    file = script(path)
+    sys.path.insert(0, str(file.parent))
+    try:
+        return SimpleNamespace(**runpy.run_path(str(file), run_name=file.stem))
+    finally:
+        sys.path.remove(str(file.parent))
 
 
 def make(target: str) -> str:

@@ -43,7 +43,7 @@ class Outcomes:
             self.broken.append(f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        ids, state, why = self.tests[report.nodeid]
+        ids, _, why = self.tests[report.nodeid]
         if report.failed:
             self.broken.append(f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}")
             self.tests[report.nodeid] = (ids, "failed", why)
@@ -69,11 +69,9 @@ def run(arguments: list[str]) -> Outcomes:
     """The outcome of each test of this folder."""
     outcomes, printed = Outcomes(), io.StringIO()
     with contextlib.redirect_stdout(printed):
-        code = pytest.main([str(HERE), "--tb=short", "-q", *arguments], plugins=[outcomes])
-    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or outcomes.broken:
-        print(printed.getvalue(), file=sys.stderr)
+        code = pytest.main([str(HERE), "--tb=line", "-q", *arguments], plugins=[outcomes])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not outcomes.broken:
-        outcomes.broken.append(f"pytest ended with {code!r}")
+        outcomes.broken.append(f"pytest ended with {code!r}:\n{printed.getvalue()}")
     return outcomes
 
 

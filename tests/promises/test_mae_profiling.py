@@ -82,7 +82,10 @@ def test_gpus_carry_the_documents_numbers(profiled, name):
 @WATCH
 @pytest.mark.promise("mae/batch-time-avg", "mae/batch-time-std", "mae/batches-per-second")
 def test_batch_times_are_seconds(profiled):
-    """“Average time per training batch”, “Standard deviation of batch times”, “`profiling/batches_per_second` - Training throughput”."""
+    """“Average time per training batch”, “Standard deviation of batch times”.
+
+    “`profiling/batches_per_second` - Training throughput” is the inverse of the mean.
+    """
     mean = profiled.values("batch_time_avg")[-1]
     assert 0.006 < mean < 0.1  # six phases of 1 ms
     assert profiled.values("batch_time_std")[-1] < mean
@@ -93,7 +96,10 @@ def test_batch_times_are_seconds(profiled):
 @pytest.mark.promise("mae/epoch-throughput", "mae/epoch-total-time")
 def test_throughput_is_that_of_the_epoch(profiled):
     """“Epoch-level throughput” is batches by “Total time per epoch”."""
-    seconds, per_hour = profiled.values("epoch_total_time")[-1], profiled.values("epoch_throughput_batches_per_hour")[-1]
+    seconds, per_hour = (
+        profiled.values("epoch_total_time")[-1],
+        profiled.values("epoch_throughput_batches_per_hour")[-1],
+    )
     assert per_hour == pytest.approx(20 / seconds * 3600, rel=0.01)
 
 
@@ -110,7 +116,10 @@ def test_shares_of_an_epoch_add_up(profiled):
 @WATCH
 @pytest.mark.promise("mae/bottleneck-data", "mae/bottleneck-data-severity", "mae/data-generation-share")
 def test_slow_data_is_a_bottleneck_with_a_severity(slow_data, profiled):
-    """“Is data generation a bottleneck?”, “Severity of data generation bottleneck (0-1)”, by the “Percentage of batch time spent on data generation”."""
+    """“Is data generation a bottleneck?”, with the “Severity of data generation bottleneck (0-1)”.
+
+    Both follow from the “Percentage of batch time spent on data generation”.
+    """
     assert slow_data.values("bottleneck_data_generation")[-1] == 1
     assert slow_data.values("data_gen_bottleneck_severity")[-1] == pytest.approx(0.67, abs=0.1)
     assert slow_data.values("data_gen_percentage")[-1] == pytest.approx(67, abs=10)

@@ -1,4 +1,4 @@
-"""What the document on *MAE profiling* promises to do with its numbers: rules, solutions, comparisons, and their cost."""
+"""What the document on *MAE profiling* promises to find, and the solutions that it promises to name."""
 
 import pytest
 
@@ -36,7 +36,7 @@ GPU_MEMORY = {
 @pytest.fixture(scope="module")
 def slow_transfer(tmp_path_factory):
     """A watched training that moves data for most of each batch's time."""
-    return profile(tmp_path_factory.mktemp("slow_transfer"), data_transfer=0.01)
+    return profile(tmp_path_factory.mktemp("run"), data_transfer=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def full_memory(tmp_path_factory, profiled):
     real = psutil.virtual_memory()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(psutil, "virtual_memory", lambda: real._replace(percent=91.0, available=real.total * 9 // 100))
-        return profile(tmp_path_factory.mktemp("full_memory"))
+        return profile(tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def full_gpu(tmp_path_factory, profiled):
         pytest.skip("needs a GPU")
     free, total = torch.cuda.mem_get_info()
     held = torch.empty(int(min(0.95 * total, free - 2**30)), dtype=torch.uint8, device="cuda")
-    seen = profile(tmp_path_factory.mktemp("full_gpu"))
+    seen = profile(tmp_path_factory.mktemp("run"))
     del held
     return seen
 

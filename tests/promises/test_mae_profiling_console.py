@@ -42,7 +42,10 @@ def test_each_epoch_prints_the_line(profiled, line):
 @WATCH
 @pytest.mark.promise("mae/warning-data", "mae/comprehensive")
 def test_slow_data_is_warned_of(slow_data, profiled):
-    """“Data generation may be a bottleneck!** (>30% of batch time)”, “helping identify bottlenecks and optimize performance”."""
+    """“Data generation may be a bottleneck!** (>30% of batch time)”, without the stars of Markdown.
+
+    So the console is “helping identify bottlenecks and optimize performance”.
+    """
     assert DATA_WARNING in slow_data.said
     assert DATA_WARNING not in profiled.said
 

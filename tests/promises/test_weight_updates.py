@@ -1,6 +1,7 @@
 """What the document on *weight updates* promises of `WeightUpdateMonitor` itself."""
 
 import math
+import os
 import subprocess
 import sys
 
@@ -71,13 +72,13 @@ def test_gradients_are_those_of_the_parameters():
 @MONITOR
 @pytest.mark.promise("updates/check-updates", "updates/update-ratio", "updates/diagnostics")
 def test_the_update_ratio_is_that_of_its_formula():
-    """“check_updates(self.model, self.optimizer)” by the “Decisive update_ratio formula”, read as “diag.update_ratio”."""
+    """“check_updates(self.model, self.optimizer)” has the “Decisive update_ratio formula” in “diag.update_ratio”."""
     monitor, model, optimizer = watched(sample_size=10_000)  # every element, so that the ratio is known exactly
     train(monitor, model, optimizer)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     _, updates = train(monitor, model, optimizer)
     for name, parameter in model.named_parameters():
-        ratio = float((parameter - before[name]).norm() / (parameter.norm() + 1e-12))
+        ratio = float((parameter.detach() - before[name]).norm() / (parameter.detach().norm() + 1e-12))
         assert updates[name].update_ratio == pytest.approx(ratio, rel=1e-4)
 
 
@@ -142,13 +143,15 @@ def test_the_sample_is_the_same_in_every_process():
     """“Stable hash (FNV-1a, no Python hash randomization)”: PYTHONHASHSEED does not change what is sampled."""
     stepscope.WeightUpdateMonitor()
     code = (
-        "import torch, stepscope; torch.manual_seed(0); m = torch.nn.Linear(64, 64); o = torch.optim.SGD(m.parameters(), lr=1);"
-        "w = stepscope.WeightUpdateMonitor(sample_size=7)\n"
+        "import torch, stepscope; torch.manual_seed(0); m = torch.nn.Linear(64, 64)\n"
+        "o = torch.optim.SGD(m.parameters(), lr=1); w = stepscope.WeightUpdateMonitor(sample_size=7)\n"
         "for _ in range(2): o.zero_grad(); m(torch.ones(1, 64)).sum().backward(); o.step(); d = w.check_updates(m, o)\n"
         "print(repr(d['weight'].update_ratio))"
     )
     said = [
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
         for seed in ("1", "2")
     ]
     assert said[0] == said[1] != b""
@@ -157,7 +160,7 @@ def test_the_sample_is_the_same_in_every_process():
 @MONITOR
 @pytest.mark.promise("updates/works-with")
 def test_a_frozen_parameter_is_found_among_moving_ones():
-    """“Works correctly with AdamW, weight decay, gradient clipping”: what stands still is frozen, what decays is not."""
+    """“Works correctly with AdamW, weight decay, gradient clipping”: what stands still is frozen, the rest is not."""
     monitor, model, optimizer = watched(frozen_patience_steps=3)
     del optimizer.param_groups[0]["params"][-1]  # the last bias has a gradient, and no optimizer
     _, updates = train(monitor, model, optimizer, steps=5)

@@ -2,14 +2,13 @@
 
 import math
 import re
-import runpy
 from collections import Counter
 from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
 
-from .absence import program, script
+from .absence import names_of, program, script
 from .rows import rows
 
 TRAINER = "trainers/lm/train_lm.py"
@@ -55,9 +54,23 @@ TRAINING_CONFIG = {
     "early_stop_restore_best": True,
     **MONITOR_FIELDS,
 }
-ARGUMENTS = """epochs batch_size lr snapshot_interval keep_last_n_snapshots delete_snapshots_after_training gradient_monitor
-    gradient_monitor_interval early_stopping early_stop_patience early_stop_min_delta early_stop_restore_best
-    weight_monitor weight_monitor_interval weight_monitor_sample_size""".split()
+ARGUMENTS = [
+    "epochs",
+    "batch_size",
+    "lr",
+    "snapshot_interval",
+    "keep_last_n_snapshots",
+    "delete_snapshots_after_training",
+    "gradient_monitor",
+    "gradient_monitor_interval",
+    "early_stopping",
+    "early_stop_patience",
+    "early_stop_min_delta",
+    "early_stop_restore_best",
+    "weight_monitor",
+    "weight_monitor_interval",
+    "weight_monitor_sample_size",
+]
 TAGS = {
     "tag-grad-median": "grad_median",
     "tag-grad-p95": "grad_p95",
@@ -81,7 +94,7 @@ def fields_of(prefix, config):
 @pytest.fixture(scope="module")
 def trainer():
     """The names that the trainer defines."""
-    return SimpleNamespace(**runpy.run_path(str(script(TRAINER)), run_name="train_lm"))
+    return names_of(TRAINER)
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +104,13 @@ def trained(tmp_path_factory):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     folder = tmp_path_factory.mktemp("lm")
-    words = "--dataset wikitext --epochs 1 --weight_monitor --weight_monitor_interval 2".split()
-    said = program(TRAINER, *words, at=folder)
+    words = "--dataset wikitext --epochs 1 --weight_monitor --weight_monitor_interval 2"
+    said = program(TRAINER, words, at=folder)
     (events,) = folder.glob("result/**/runs")
     scalars = EventAccumulator(str(events)).Reload()
-    return SimpleNamespace(said=said, folder=events, tags={tag: scalars.Scalars(tag) for tag in scalars.Tags()["scalars"]})
+    return SimpleNamespace(
+        said=said, folder=events, tags={tag: scalars.Scalars(tag) for tag in scalars.Tags()["scalars"]}
+    )
 
 
 @WAITS
@@ -122,7 +137,10 @@ def test_the_command_line_has_the_documents_argument(name):
 @WAITS
 @pytest.mark.promise("updates/argument-help", "updates/argument-interval-least")
 def test_the_help_says_what_the_arguments_do():
-    """“Enable weight update monitoring to detect frozen weights.”, “Monitor weight updates every N steps (must be >= 1)”."""
+    """“Enable weight update monitoring to detect frozen weights.”, and of the interval:
+
+    “Monitor weight updates every N steps (must be >= 1)”.
+    """
     said = " ".join(program(TRAINER, "--help").split())
     assert "Enable weight update monitoring to detect frozen weights." in said
     assert "Monitor weight updates every N steps (must be >= 1). Default: 100" in said
@@ -132,7 +150,7 @@ def test_the_help_says_what_the_arguments_do():
 @pytest.mark.promise("updates/off-by-default", "updates/usage-without")
 def test_nothing_is_monitored_by_default(tmp_path):
     """“weight_monitor: Optional[WeightUpdateMonitor] = None”: “Train WITHOUT monitoring (default, no overhead)”."""
-    said = program(TRAINER, "--dataset", "wikitext", "--epochs", "1", at=tmp_path)
+    said = program(TRAINER, "--dataset wikitext --epochs 1", at=tmp_path)
     assert "Weight update monitoring enabled" not in said
 
 
@@ -146,9 +164,14 @@ def test_monitoring_is_announced(trained):
 @WAITS
 @pytest.mark.promise("updates/usage-custom", "updates/config-passed")
 def test_interval_and_sample_size_can_be_chosen(tmp_path):
-    """“Custom interval and sample size” by “enable_weight_monitor=self.training_config.enable_weight_monitor” and so on."""
-    words = "--dataset wikitext --weight_monitor --weight_monitor_interval 50 --weight_monitor_sample_size 2048 --epochs 1"
-    said = program(TRAINER, *words.split(), at=tmp_path)
+    """“Custom interval and sample size” reach the monitor.
+
+    They are handed on as in “enable_weight_monitor=self.training_config.enable_weight_monitor”.
+    """
+    words = (
+        "--dataset wikitext --weight_monitor --weight_monitor_interval 50 --weight_monitor_sample_size 2048 --epochs 1"
+    )
+    said = program(TRAINER, words, at=tmp_path)
     assert "Weight update monitoring enabled (sample_size=2048, interval=50 steps)" in said.splitlines()
 
 
@@ -172,7 +195,10 @@ def test_the_top_k_are_tags_of_their_parameters(trained):
 @WAITS
 @pytest.mark.promise("updates/tags-base", "updates/no-per-parameter")
 def test_the_base_tags_are_the_eleven_that_the_document_names(trained):
-    """“12 base tags (grad_median, grad_p95, etc.)” are eleven by its own code; “aggregate only, no per-parameter tags”."""
+    """“12 base tags (grad_median, grad_p95, etc.)” are eleven by the document's own code.
+
+    “aggregate only, no per-parameter tags”.
+    """
     base = {tag.removeprefix("monitor/") for tag in trained.tags if tag.startswith("monitor/") and "topk" not in tag}
     assert base == set(TAGS.values())
 
@@ -189,7 +215,9 @@ def test_one_reading_has_at_most_22_tags(trained):
 @pytest.mark.promise("updates/old-removed")
 def test_the_old_tags_are_gone(trained):
     """“DELETE these entire methods”: no tag of weight statistics, gradient flow or updates of single parameters."""
-    assert not [tag for tag in trained.tags if re.match(r"(weights?|gradients?|grad_flow|updates?)/", tag, re.IGNORECASE)]
+    assert not [
+        tag for tag in trained.tags if re.match(r"(weights?|gradients?|grad_flow|updates?)/", tag, re.IGNORECASE)
+    ]
 
 
 @WAITS
@@ -209,7 +237,10 @@ def test_the_model_is_named_after_its_data(trained):
 @WAITS
 @pytest.mark.promise("updates/order-gradients", "updates/order-updates", "updates/call-timing")
 def test_the_checks_stand_after_clipping_and_after_the_step(trained):
-    """“ADD AFTER _clip_gradients():”, “ADD AFTER optimizer.step():”: “Correct call timing (after clipping, after step)”."""
+    """“ADD AFTER _clip_gradients():” and “ADD AFTER optimizer.step():”.
+
+    “Correct call timing (after clipping, after step)”: no norm is above the clip, and the updates are there.
+    """
     assert max(point.value for point in trained.tags["monitor/grad_max"]) <= 1.0 + 1e-3  # gradient_clip is 1.0
     assert max(point.value for point in trained.tags["monitor/update_ratio_median"]) > 0.0
 
@@ -227,7 +258,7 @@ def test_a_healthy_run_warns_of_nothing(trained):
 def test_frozen_parameters_are_named(tmp_path):
     """“frozen params” and below them “{name}: {ratio:.2e}”, once the rate is too small to move any of them."""
     words = "--dataset wikitext --epochs 1 --lr 1e-30 --weight_monitor --weight_monitor_interval 1"
-    lines = program(TRAINER, *words.split(), at=tmp_path).splitlines()
+    lines = program(TRAINER, words, at=tmp_path).splitlines()
     warning = r"  ⚠️  Step \d+: \d+ frozen params \(update_ratio <= 1e-12 for 3 consecutive steps\)"
     first = next(number for number, line in enumerate(lines) if re.fullmatch(warning, line))
     assert re.fullmatch(r"      [\w.]+: \d\.\d\de[+-]\d\d", lines[first + 1])

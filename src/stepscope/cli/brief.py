@@ -24,7 +24,7 @@ from .screen import clean
 
 LIMIT = 4000  # bytes of UTF-8
 LINE_LIMIT = 400
-SECRET = re.compile(r"token$|secret|passw|api_?key|credential|private_?key", re.IGNORECASE)
+SECRET = re.compile(r"token$|secret|passw|(api|access|private)[-_]?key|credential", re.IGNORECASE)
 
 
 def brief(run: Run, summary: Summary) -> str:

@@ -5,8 +5,9 @@ lines(summary, run.header)      # [("What", "python train.py"), ("Loss", "10.82 
 
 import shlex
 
+from ..readers.curve import Curve
 from ..readers.gpus import GpuSummary
-from ..readers.summary import Curve, EventGroup, Summary
+from ..readers.summary import EventGroup, Summary
 from ..records import Header
 from .numbers import ago, count, duration, milliseconds, moment, number, percent, rate, size
 
@@ -129,7 +130,7 @@ def _ended(run: Summary) -> str:
     if run.status == "running":
         return ""
     if run.status == "cut off":
-        return "cut off: the process is gone and left no word"
+        return f"cut off: it left no word, and wrote last {ago(run.idle_s)}"
     if run.status is None:
         return "n/a"
     return f"{run.status}: {run.reason}" if run.reason else run.status

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import StepscopeError
-from .completion import completion
+from .completion import answer_shells, completion
 from .export import export
 from .list import list_runs
 from .repair import repair
@@ -98,4 +98,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the locale cannot show becomes \\x…, never an exception
             stream.reconfigure(errors="backslashreplace")
+    answer_shells()
     app()

@@ -83,7 +83,10 @@ def _print_problems(run: Run) -> None:
         return
     put()
     title(count(len(run.problems), "problem") + " in the file")
-    facts((f"line {p.line}", f"byte {p.offset}: {p.why}: {p.text}") for p in run.problems[:PROBLEMS_SHOWN])
+    facts(
+        (f"line {p.line}", f"byte {p.offset}: {p.why}: {p.text}".removesuffix(": "))
+        for p in run.problems[:PROBLEMS_SHOWN]
+    )
     _print_rest(len(run.problems), PROBLEMS_SHOWN)
 
 

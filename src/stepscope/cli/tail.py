@@ -12,12 +12,15 @@ import typer
 from ..codec import encode
 from ..readers.alive import writer_alive
 from ..readers.follow import Follower
+from ..readers.run_file import read_run
 from ..records import End, Header, Other, Record
 from ..sinks.console import Console
 from .files import HERE, RunFile, locate
 from .screen import say
 
 POLL_S = 0.2
+HISTORY = 4 << 20  # bytes: some 20,000 steps
+LINE = 4 << 10
 
 
 class Sink(Protocol):
@@ -125,15 +128,28 @@ def tail(
       stepscope tail output --json | jq -r 'select(.log == "eval") | .loss'
     """
     path = locate(file)
-    stream, watch, follower = LastLines(lines), Watch(), Follower(path)
+    stream, watch, follower = LastLines(lines), Watch(), Follower(path, _begin(path, lines))
     sink: Sink = JsonLines(stream) if as_json else Console(verbosity, stream=cast(TextIO, stream))
     try:
+        header = read_run(path).header if follower.offset else None
+        if header is not None:
+            watch.see(header)
+            sink.write(header)  # totals stand in it
         _pass_on(follower, sink, watch)
         stream.open()
         code = _follow(path, follower, sink, watch, stream) if follow else 0
     finally:
         sink.close()
     raise typer.Exit(code)
+
+
+def _begin(path: Path, lines: int) -> int:
+    """Where to begin to read: so far before the last lines that averages have settled."""
+    try:
+        size = path.stat().st_size
+    except OSError:  # the follower waits for a file that is gone for a moment
+        return 0
+    return max(0, size - max(HISTORY, lines * LINE))
 
 
 def _pass_on(follower: Follower, sink: Sink, watch: Watch) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import typer
 
-from ..readers.run_file import Run, read_run
+from ..readers.run_file import Problem, Run, read_run
 from ..records import Metrics, Other, Record, Rewind
 from .files import HERE, Json, RunFile, locate
 from .numbers import count
 from .screen import facts, print_json, put, title
 
 SHOWN = 20
+ARRAY = re.compile(rb"\s*\[\s*([{\]]|$)")
 
 
 def verify(file: RunFile = HERE, as_json: Json = False) -> None:
@@ -35,7 +36,7 @@ def verify(file: RunFile = HERE, as_json: Json = False) -> None:
     """
     run = read_run(locate(file))
     problems = list(_problems(run))
-    information = [*_not_finite(run), *_gaps(run), *_rewinds(run)]
+    information = [*_not_finite(run), *_gaps(run), *_rewinds(run), *_ending(run)]
     if as_json:
         print_json(
             {"path": str(run.path), "sound": not problems, "problems": problems, "information": information}
@@ -46,40 +47,42 @@ def verify(file: RunFile = HERE, as_json: Json = False) -> None:
     raise typer.Exit(1 if problems else 0)
 
 
-def _print(run: Run, problems: list[dict[str, Any]], information: list[str]) -> None:
+def _print(run: Run, problems: list[Problem], information: list[str]) -> None:
     state = count(len(problems), "problem") if problems else "sound"
     title(f"{run.path}: {state}")
-    facts((_place(problem), f"{problem['why']}: {problem['text']}") for problem in problems[:SHOWN])
+    facts((_place(run, problem), f"{problem.why}: {problem.text}".removesuffix(": ")) for problem in problems[:SHOWN])
     if len(problems) > SHOWN:
         put(f"and {len(problems) - SHOWN} more: see --json")
     records = ", ".join(f"{number} {kind}" for kind, number in run.kinds.items())
     facts([("holds", records or "no record"), *(("info", text) for text in information)])
 
 
-def _place(problem: dict[str, Any]) -> str:
-    file = f"{Path(problem['file']).name} " if problem["file"] else ""
-    return f"{file}line {problem['line']}, byte {problem['offset']}"
+def _place(run: Run, problem: Problem) -> str:
+    file = f"{Path(problem.file).name} " if problem.file not in ("", str(run.path)) else ""
+    return f"{file}line {problem.line}, byte {problem.offset}"
 
 
-def _problems(run: Run) -> Iterator[dict[str, Any]]:
+def _problems(run: Run) -> Iterator[Problem]:
     """What the reader could not read; if that was nothing, what a plain JSON reader could not."""
-    yield from (msgspec.to_builtins(problem) for problem in run.problems)
-    if not run.problems:
-        yield from _not_json(run.path)
+    yield from run.problems
+    fault = None if run.problems else first_fault(run.path)
+    if fault:
+        yield fault
 
 
-def _not_json(path: Path) -> Iterator[dict[str, Any]]:
+def first_fault(path: Path) -> Problem | None:
+    """Where a plain JSON reader stops; None for a file that it reads, and for a log that is not meant to be JSON."""
     data = path.read_bytes()
-    if not data.lstrip().startswith(b"["):  # a log of another format, which the reader knows
-        return
+    if not ARRAY.match(data):
+        return None
     try:
         msgspec.json.decode(data, type=list[msgspec.Raw])
     except msgspec.DecodeError as error:
         found = re.search(r"byte (\d+)", str(error))
         offset = int(found[1]) if found else len(data)
-        why = "not plain JSON, `stepscope repair` mends a torn end"
-        text = data[offset : offset + 60].decode("utf-8", "replace") or "the file ends too early"
-        yield {"line": data.count(b"\n", 0, offset) + 1, "offset": offset, "text": text, "why": why, "file": ""}
+        text = repr(data[offset : offset + 60]) if offset < len(data) else "the file ends too early"
+        return Problem(data.count(b"\n", 0, offset) + 1, offset, text, "not plain JSON", str(path))
+    return None
 
 
 def _not_finite(run: Run) -> Iterator[str]:
@@ -125,3 +128,8 @@ def _rewinds(run: Run) -> Iterator[str]:
     for record in run.records("rewind"):
         if isinstance(record, Rewind):
             yield f"attempt {record.attempt} began again at step {record.step}, from step {record.last_step}"
+
+
+def _ending(run: Run) -> Iterator[str]:
+    if run.header is not None and run.end is None:
+        yield "no end: the run still goes on, or was cut off"

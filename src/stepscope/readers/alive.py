@@ -1,6 +1,6 @@
 """Is the process that wrote a run file still at work?
 
-    writer_alive(run.header, idle_s=3.0, step_ms=156, now=datetime.now(UTC))     # True, False, or None: unknown
+    writer_alive(run.header, idle_s=3.0, step_ms=156)     # True, False, or None: unknown
 
 On the machine that the run is on, its process tells. Of another machine only the silence can be judged.
 """
@@ -17,11 +17,9 @@ SILENCE_S = 3600.0
 SILENT_STEPS = 20
 
 
-def writer_alive(
-    header: Header | None, idle_s: float | None, step_ms: float | None, now: datetime | None = None
-) -> bool | None:
+def writer_alive(header: Header | None, idle_s: float | None, step_ms: float | None) -> bool | None:
     """Whether the writer lives, as far as this machine can tell; None where there is nothing to tell it by."""
-    if header is None:
+    if header is None or header.host is None:
         return True if idle_s is not None and idle_s < SILENCE_S else None
     if header.host == socket.gethostname() and header.pid:
         return _is_same_process(header.pid, header.time)

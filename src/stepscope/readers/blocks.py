@@ -1,85 +1,101 @@
-"""Cut the bytes of a run file into blocks of whole records, and know which of them a rewind superseded.
+"""Cut a run file into blocks of whole records, and know what a rewind superseded.
 
-    blocks = cut(data)
-    data[blocks[0].start : blocks[0].end]      # '{"log":"run",…},\n{"log":"step",…},\n'
-    blocks[0].limit                            # None, or the step from which on it was superseded later
+    block = cut(data)[0]
+    data[block.start : block.end]      # b'{"log":"run",…},\\n{"log":"step",…},\\n'
+    block.limit                        # None, or the step from which on it was superseded later
 
-A block is some 32 kB: small enough for the cache of a core, large enough that one call decodes hundreds of records.
+A block has some 32 kB: small enough to stay in a core's cache, large enough that one call decodes hundreds of
+records.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from ..records import Rewind
 from .careful import records
+from .on_disk import Bytes
 
-BLOCK = 1 << 15
-BOM = b"\xef\xbb\xbf"
-BLANK = b" \t\r\n\0" + BOM
+SIZE = 1 << 15
+LOOK = 1 << 12
 
-# A record starts with its brace, at the beginning of a line; inside a JSON text there can be no line break.
+# A record begins with its brace, where a line begins: inside a text of JSON there can be no line break.
 START = re.compile(rb'\n[ \t]*\[?\s*(?=\{\s*"log"\s*:)')
 FIRST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[?\s*(?=\{\s*"log"\s*:)')
 
 
 class Block(NamedTuple):
-    """Some records in a row; those with a step of `limit` or more were superseded by a later rewind."""
+    """Some records in a row; those with a step of `limit` or above were superseded."""
 
     start: int
     end: int
     limit: int | None
 
 
-def next_record(data: bytes, position: int) -> int | None:
-    """Where the first record from `position` on begins."""
-    found = FIRST.match(data) if position == 0 else None
-    found = found or START.search(data, max(position - 1, 0))
+def first_record(text: bytes) -> int | None:
+    """Where the first record of a text begins, if it begins with one or has one in a line of its own."""
+    found = FIRST.match(text) or START.search(text)
     return found.end() if found else None
 
 
-def pieces(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Each record of data[start:end] with its place, up to where the next one begins; `start` is a record's."""
-    starts = [start, *(found.end() for found in START.finditer(data, start, end)), end]
+def pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each record of a text that begins with one, and its place; it reaches to where the next one begins."""
+    starts = [0, *(found.end() for found in START.finditer(text)), len(text)]
     for here, there in pairwise(starts):
-        yield here, data[here:there]
+        yield here, text[here:there]
 
 
-def cut(data: bytes) -> list[Block]:
+def cut(data: Bytes) -> list[Block]:
     """The blocks of a file. A rewind begins a block, so that each block belongs to one history."""
-    rewinds = list(_rewinds(data))
-    starts = sorted({*_walk(data), *(offset for offset, _ in rewinds)})
-    limits = []
+    starts, rewinds = set(), []
+    for start, text in _walk(data):
+        found = [(start + place, step) for place, step in _rewinds(text)]
+        starts.update((start, *(place for place, _ in found)))
+        rewinds += found
+    return _with_limits(sorted(starts), rewinds, len(data))
+
+
+def _with_limits(starts: list[int], rewinds: list[tuple[int, int]], size: int) -> list[Block]:
+    limits: list[int | None] = []
     limit: int | None = None
     for start in reversed(starts):
         limits.append(limit)
         while rewinds and rewinds[-1][0] >= start:
-            _, step = rewinds.pop()
+            step = rewinds.pop()[1]
             limit = step if limit is None else min(limit, step)
-    return [Block(*span, lim) for span, lim in zip(pairwise([*starts, len(data)]), reversed(limits), strict=True)]
+    ends = [*starts[1:], size]
+    return [Block(*block) for block in zip(starts, ends, reversed(limits), strict=True)]
 
 
-def _walk(data: bytes) -> Iterator[int]:
-    position = next_record(data, 0)
-    while position is not None:
-        yield position
-        position = next_record(data, position + BLOCK)
+def _walk(data: Bytes) -> Iterator[tuple[int, bytes]]:
+    """The file as texts of about a block's size, each of whole records, with the place of each."""
+    head = _until(data, 0, first_record)
+    place = len(head) if first_record(head) is not None else len(data)
+    while place < len(data):
+        text = _until(data, place, _next_record)
+        yield place, text
+        place += len(text)
 
 
-def _rewinds(data: bytes) -> Iterator[tuple[int, int]]:
-    """Place and step of each rewind, in the order of the file."""
-    offsets = {offset for needle in (b'"log":"rewind"', b'"log": "rewind"') for offset in _each(data, needle)}
-    for offset in sorted(offsets):
-        start = next_record(data, data.rfind(b"\n", 0, data.rfind(b"{", 0, offset)) + 1)
-        if start is not None and start < offset:
-            end = next_record(data, start + 1) or len(data)
-            for record in records(data[start:end]):
-                if record.kind == "rewind":
-                    yield start, record.step or 0
+def _until(data: Bytes, place: int, find: Callable[[bytes], int | None]) -> bytes:
+    """The text from a place to what `find` finds in it, or to the end of the file."""
+    size = SIZE + LOOK
+    while True:
+        text = data[place : place + size]
+        end = find(text)
+        if end is not None or place + size >= len(data):
+            return text[:end]
+        size *= 2
 
 
-def _each(data: bytes, needle: bytes) -> Iterator[int]:
-    offset = data.find(needle)
-    while offset >= 0:
-        yield offset
-        offset = data.find(needle, offset + 1)
+def _next_record(text: bytes) -> int | None:
+    found = START.search(text, SIZE)
+    return found.end() if found else None
+
+
+def _rewinds(text: bytes) -> Iterator[tuple[int, int]]:
+    """Place and step of each rewind in a text."""
+    if b'"rewind"' in text:
+        for place, piece in pieces(text):
+            yield from ((place, record.step) for record in records(piece) if isinstance(record, Rewind))

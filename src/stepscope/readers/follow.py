@@ -1,44 +1,81 @@
-"""Follow a run file while it grows. (First version.)"""
+"""Follow a run file while it grows.
+
+    follower = Follower("output/training.json")
+    for record in follower.poll():            # what is new since the last poll; call it as often as you like
+        print(record)
+    follower.offset                           # where to go on from: Follower(path, offset)
+
+A poll reads only what is new. A record that is half-written waits for its other half; a file that does not exist yet
+is one without records. A file that shrank or is another one is read from its beginning, and `restarts` counts that.
+"""
 
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from ..codec import decode
 from ..records import Other, Record
+from .blocks import next_record, pieces
+from .careful import AROUND, build, read
+from .problems import Problem, flaws_in
+from .run_text import RunText
+
+MARK = 256
 
 
 class Follower:
     """Reads what was added to a file since the last poll."""
 
     def __init__(self, path: str | os.PathLike[str], offset: int = 0):
-        self.path, self.offset = Path(path), offset
-        self.restarted = False
+        self.path = Path(path)
+        self.offset = offset
+        self.restarts = 0
+        self.problems: list[Problem] = []
+        self._mark: bytes | None = None
 
     def poll(self) -> list[Record | Other]:
-        """The records that are complete since the last poll."""
+        """The records that are whole in the file and were not handed out yet."""
+        begin = max(self.offset - MARK, 0)
         try:
             with self.path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size < self.offset:
-                    self.offset, self.restarted = 0, True
-                file.seek(self.offset)
+                file.seek(begin)
                 data = file.read()
         except FileNotFoundError:
             return []
-        records: list[Record | Other] = []
-        for line in data.split(b"\n")[:-1]:
-            text = line.strip(b"\0 \r\t,")
-            if text == b"]":
-                break
-            if text and text != b"[":
-                try:
-                    records.append(decode(text))
-                except ValueError:
-                    break
-            self.offset += len(line) + 1
-        return records
+        if not self._goes_on(data, begin):
+            self._restart()
+            return self.poll()
+        found = self._take(data, begin)
+        self._mark = data[: self.offset - begin][-MARK:]
+        return found
 
+    def _goes_on(self, data: bytes, begin: int) -> bool:
+        """Whether what was read before still stands in the file."""
+        before = data[: self.offset - begin]
+        return len(before) == self.offset - begin and (self._mark is None or before.endswith(self._mark))
 
-def follow(path: str | os.PathLike[str], offset: int = 0) -> Iterator[Record | Other]:
-    """Each record that is in the file now; call again with a `Follower` for later ones."""
-    yield from Follower(path, offset).poll()
+    def _restart(self) -> None:
+        self.offset, self._mark = 0, None
+        self.restarts += 1
+        self._problem(0, "", "the file shrank or was replaced: read again from its beginning")
+
+    def _take(self, data: bytes, begin: int) -> list[Record | Other]:
+        """The records behind the offset. All but the last are as whole as they will ever be."""
+        first = next_record(data, max(self.offset - begin, 0))
+        if first is None:
+            return []
+        last = max(place for place, _ in pieces(data[first:])) + first
+        whole = RunText(data[first:last])
+        found: list[Record | Other] = []
+        for block in whole.blocks:
+            found += whole.read(block, superseded=True)
+            for place, text, why in flaws_in(whole.data, block):
+                self._problem(begin + first + place, text, why)
+        newest, end = read(data[last:])
+        if first < last or newest:
+            self.offset = begin + len(data[: last + end].rstrip(AROUND))
+        return found + [build(data) for data in newest]
+
+    def _problem(self, offset: int, text: str, why: str) -> None:
+        with suppress(OSError), self.path.open("rb") as file:
+            line = file.read(offset).count(b"\n") + 1
+            self.problems.append(Problem(line, offset, text, why, str(self.path)))

@@ -1,113 +1,36 @@
-"""Read a run from its file: typed records, columns, and what had to be skipped. (First version.)"""
+"""Read a run from its file, or the newest run from a folder.
+
+    run = read_run("output/training.json")
+    run.header.config, run.end, run.problems
+    [step.loss for step in run.steps if step.norm and step.norm > 1]
+    run.series("eval/loss").values
+
+Nothing is decoded before somebody looks. What a rewind superseded is left out unless it is asked for. `steps`,
+`evals` and series are those of the file that was given; `events` and `records` are those of all its ranks.
+"""
 
 import os
-import re
-from array import array
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import msgspec
-
-from ..codec import decode
 from ..errors import RunFileError, UnknownSetting, nearest
-from ..records import End, Eval, Event, Gpu, Header, Metrics, Moe, Other, Record, Rewind, Step
-from .series import Series
-
-ALWAYS = {"run", "rewind", "message", "event", "end", "dataset", "gpu-model"}
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Something in the file that could not be read."""
-
-    line: int
-    offset: int
-    text: str
-    why: str
-    file: str = ""
+from ..records import KINDS, End, Eval, Event, Header, Other, Record, Step
+from .folder import find_runs as find_runs
+from .folder import rank_files
+from .lazy import Merged, Records
+from .problems import Problem as Problem
+from .problems import problems
+from .recognize import recognize
+from .run_text import RunText
+from .series import Series as Series
+from .series import is_field, names, read_series
 
 
-class Run:
-    """A run, as its file tells it."""
-
-    def __init__(self, path: Path, records: list[Any], problems: list[Problem]):
-        self.path, self.problems, self._all = path, problems, records
-        self.headers: Sequence[Header] = [r for r in records if isinstance(r, Header)]
-        self.header: Header | None = self.headers[-1] if self.headers else None
-        self.rank = self.header.rank if self.header else 0
-        self.ranks: dict[int, Run] = {self.rank: self}
-
-    @property
-    def steps(self) -> Sequence[Step]:
-        return [r for r in self._own("step") if isinstance(r, Step)]
-
-    @property
-    def evals(self) -> Sequence[Eval]:
-        return [r for r in self._own("eval") if isinstance(r, Eval)]
-
-    @property
-    def events(self) -> Sequence[Event]:
-        return [r for r in self.records("event") if isinstance(r, Event)]
-
-    @property
-    def end(self) -> End | None:
-        last: End | None = None
-        for record in self._all:
-            last = None if isinstance(record, Header) else record if isinstance(record, End) else last
-        return last
-
-    @property
-    def kinds(self) -> dict[str, int]:
-        return dict(Counter(r.kind for r in self._all))
-
-    def records(
-        self, kind: str | None = None, rank: int | None = None, superseded: bool = False
-    ) -> Sequence[Record | Other]:
-        """Records of a kind (None: all, in file order), of one rank or of all."""
-        runs = self.ranks.values() if rank is None else [self.ranks[rank]]
-        return [r for run in runs for r in run._own(kind, superseded)]
-
-    def _own(self, kind: str | None, superseded: bool = False) -> list[Any]:
-        found, limit = [], float("inf")
-        for r in reversed(self._all):
-            if isinstance(r, Rewind):
-                limit = min(limit, r.step)
-            if kind in (None, r.kind) and (superseded or r.kind in ALWAYS or (getattr(r, "step", 0) or 0) < limit):
-                found.append(r)
-        return found[::-1]
-
-    def names(self) -> list[str]:
-        """Every name that `series` takes for this run."""
-        return sorted({n for r in self._all for n in _values(r)})
-
-    def series(self, name: str, superseded: bool = False) -> Series:
-        """The values of a name over the steps."""
-        steps, values = array("q"), array("d")
-        for r in self._own(None, superseded):
-            value = _values(r).get(name)
-            if value is not None:
-                steps.append(r.step)
-                values.append(value)
-        if not steps and name not in (names := self.names()):
-            raise UnknownSetting(f"no series {name!r} in {self.path}{nearest(name, names)}")
-        return Series(name, steps, values)
-
-
-def _values(r: Any) -> dict[str, float]:
-    if isinstance(r, Metrics):
-        return dict(r.values)
-    prefix = {Step: "", Eval: "eval/", Moe: "moe/"}.get(type(r))
-    if isinstance(r, Gpu):
-        prefix = f"gpu/{r.id}/"
-    if prefix is None:
-        return {}
-    names = [*r.__struct_fields__, "tokens_per_second"]
-    return {prefix + n: v for n in names if isinstance(v := getattr(r, n, None), (int, float)) and n != "step"}
-
-
-def read_run(path: str | os.PathLike[str]) -> Run:
-    """The run in a file, or the newest run in a folder."""
+def read_run(path: str | os.PathLike[str]) -> "Run":
+    """The run in a file, or the newest one in a folder."""
     path = Path(path)
     if path.is_dir():
         found = find_runs(path)
@@ -115,30 +38,126 @@ def read_run(path: str | os.PathLike[str]) -> Run:
             raise RunFileError(f"no run file in {path}: give the file that the run wrote, such as output/training.json")
         path = found[0]
     try:
-        data = path.read_bytes()
+        return Run(path, RunText(recognize(path.read_bytes(), path)))
     except FileNotFoundError as error:
-        raise RunFileError(f"no run file {path}: check the name, or give the folder") from error
-    records, problems, offset = [], [], 0
-    for number, line in enumerate(data.split(b"\n"), 1):
-        text = line.strip(b"\0 \r\t,")
-        if text and text not in (b"[", b"]"):
+        raise RunFileError(f"no run file {path}: check the name, or look with `stepscope list`") from error
+    except OSError as error:
+        if isinstance(error, RunFileError):
+            raise
+        raise RunFileError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+class Run:
+    """A run as its files tell it, as they were when it was read."""
+
+    def __init__(self, path: Path, text: RunText):
+        self.path = path
+        self._text = text
+
+    @cached_property
+    def headers(self) -> list[Header]:
+        """The header of each attempt."""
+        return list(iter(Records(self._text, "run")))  # without counting all records first
+
+    @property
+    def header(self) -> Header | None:
+        """The header of the newest attempt; None in a file that has none."""
+        return self.headers[-1] if self.headers else None
+
+    @property
+    def rank(self) -> int:
+        """The rank that wrote this file."""
+        return self.header.rank if self.header else 0
+
+    @cached_property
+    def steps(self) -> Sequence[Step]:
+        """The training steps."""
+        return Records(self._text, "step")
+
+    @cached_property
+    def evals(self) -> Sequence[Eval]:
+        """The evaluations."""
+        return Records(self._text, "eval")
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """What happened, on every rank."""
+        return cast(Sequence[Event], self.records("event"))
+
+    @cached_property
+    def end(self) -> End | None:
+        """How the newest attempt ended; None if it still runs or was cut off."""
+        for block in reversed(self._text.blocks):
+            if self._text.holds(block, "end") or self._text.holds(block, "run"):
+                for record in reversed(self._text.read(block)):
+                    if isinstance(record, (End, Header)):
+                        return record if isinstance(record, End) else None
+        return None
+
+    @property
+    def ranks(self) -> "dict[int, Run]":
+        """The run by rank: this file, and those of the other ranks that lie beside it."""
+        return {self.rank: self, **self._beside[0]}
+
+    @cached_property
+    def _beside(self) -> "tuple[dict[int, Run], list[Problem]]":
+        """The files of the other ranks, and what is wrong with those that are left out."""
+        runs, wrong = {}, []
+        for rank, path in rank_files(self.path).items():
             try:
-                records.append(decode(text))
-            except ValueError:
-                problems.append(Problem(number, offset, repr(text[:60]), "not a whole record"))
-        offset += len(line) + 1
-    if data.strip() and not records and not data.startswith(b"["):
-        raise RunFileError(f"{path} is not a run file")
-    run = Run(path, records, problems)
-    for beside in sorted(path.parent.glob(f"{path.stem}.rank*{path.suffix}")):
-        match = re.search(r"\.rank(\d+)$", beside.stem)
-        if match:
-            run.ranks[int(match[1])] = read_run(beside)
-    return run
+                runs[rank] = read_run(path)
+                self._same_run(runs[rank])
+            except RunFileError as error:
+                runs.pop(rank, None)
+                wrong.append(Problem(1, 0, "", f"left out: {error}", str(path)))
+        return runs, wrong
 
+    def _same_run(self, other: "Run") -> None:
+        mine, its = self.header.id if self.header else "", other.header.id if other.header else ""
+        if mine != its:
+            raise RunFileError(f"{other.path.name} belongs to another run: its id is {its!r}, not {mine!r}")
 
-def find_runs(folder: str | os.PathLike[str]) -> list[Path]:
-    """The run files under a folder, newest first."""
-    found = [p for p in Path(folder).rglob("*.json") if not re.search(r"\.rank\d+$", p.stem)]
-    found = [p for p in found if p.open("rb").read(200).lstrip(b"[\n ").startswith(b'{"log"')]
-    return sorted(found, key=lambda p: p.stat().st_mtime, reverse=True)
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """What was skipped in the files of all ranks, and why."""
+        own = problems(self._text, str(self.path))
+        others, wrong = self._beside
+        return [*own, *wrong, *(problem for run in others.values() for problem in run.problems)]
+
+    @cached_property
+    def kinds(self) -> dict[str, int]:
+        """How many records of each kind there are on all ranks, without those that were superseded."""
+        counts: Counter[str] = Counter()
+        for run in self.ranks.values():
+            for block in run._text.blocks:
+                counts.update(run._text.count(block))
+        return dict(counts)
+
+    def records(
+        self, kind: str | None = None, rank: int | None = None, superseded: bool = False
+    ) -> Sequence[Record | Other]:
+        """The records of a kind or of all: of one rank in the order of its file, or of all ranks by step."""
+        if kind is not None and kind not in KINDS and kind not in self.kinds:
+            raise UnknownSetting(f"no records of kind {kind!r} in {self.path}{nearest(kind, {*KINDS, *self.kinds})}")
+        if rank is not None and rank not in self.ranks:
+            raise UnknownSetting(f"no rank {rank} in {self.path}; known are {', '.join(map(str, self.ranks))}")
+        runs = self.ranks.values() if rank is None else [self.ranks[rank]]
+        parts: list[Records[Any]] = [Records(run._text, kind, superseded) for run in runs]
+        return parts[0] if len(parts) == 1 else Merged(parts)
+
+    def names(self) -> list[str]:
+        """Every name that `series` has numbers for, of all ranks."""
+        return sorted({name for run in self.ranks.values() for name in names(run._text)})
+
+    def series(self, name: str, superseded: bool = False) -> Series:
+        """The numbers of a name over the steps: of this file, or of the first rank that has it."""
+        for run in self.ranks.values():
+            series = read_series(run._text, name, superseded)
+            if len(series):
+                return series
+        if not is_field(name) and name not in (known := self.names()):
+            raise UnknownSetting(f"no series {name!r} in {self.path}{nearest(name, known)}")
+        return series
+
+    def __repr__(self) -> str:
+        return f"<Run {self.path}>"

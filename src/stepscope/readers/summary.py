@@ -8,34 +8,19 @@
 A pure function of what the file says and of the time now; what the file does not say is None.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from math import isfinite
-from statistics import median
 
 import msgspec
-from msgspec.structs import replace
 
 from ..records import Event, Header, Rewind, Step
 from .alive import writer_alive
+from .curve import Column, Curve, columns, curve, typical
 from .gpus import GpuSummary, gpus
 from .run_file import Run
+from .times import at_work, seconds, signs_of_life
 
 SEVERITIES = ("error", "warning", "info")
-
-
-class Curve(msgspec.Struct, frozen=True):
-    """How one number went: its ends, its extremes among finite values, and how often it was not finite."""
-
-    count: int = 0
-    first: float | None = None
-    last: float | None = None
-    lowest: float | None = None
-    lowest_step: int | None = None
-    highest: float | None = None
-    highest_step: int | None = None
-    non_finite: int = 0
 
 
 class Speed(msgspec.Struct, frozen=True):
@@ -100,16 +85,19 @@ class Summary(msgspec.Struct, frozen=True):
     problems: int
 
 
+COLUMNS = ["step", "step_tokens", "loss", "norm", "duration_ms", "tokens_per_second", "sol", "share"]
+
+
 def summarize(run: Run, now: datetime | None = None) -> Summary:
     """The run in numbers, as seen at `now`."""
-    now = now or datetime.now(UTC)
-    header, steps, evals, end = run.header or Header(), run.steps, run.evals, run.end
-    times = _times(run)
-    last = times[-1] if times else None
-    idle = _seconds(last, now.replace(tzinfo=None).isoformat())
-    speed = _speed(steps)
-    status = end.status if end else _status(run.header, idle, speed.step_ms, now)
-    progress = _progress(header, steps)
+    header, end, times = run.header or Header(), run.end, signs_of_life(run)
+    first, last = next(iter(run.steps), Step()), run.steps[-1] if run.steps else Step()
+    found = columns(run.steps, COLUMNS)
+    count = len(found["step"].steps)
+    speed = Speed(*(typical(found[name]) for name in ("duration_ms", "tokens_per_second", "sol", "share")))
+    idle = seconds(times[-1], (now or datetime.now(UTC)).replace(tzinfo=None).isoformat()) if times else None
+    status = end.status if end else _status(run.header, idle, speed.step_ms)
+    done = last.step + (first.step == 0) if count else 0  # whether the run counts from 0 or from 1
     return Summary(
         path=str(run.path),
         status=status,
@@ -120,40 +108,27 @@ def summarize(run: Run, now: datetime | None = None) -> Summary:
         attempts=max([h.attempt for h in run.headers], default=1),
         ranks=len(run.ranks),
         started=times[0] if times else None,
-        last_record=last,
+        last_record=times[-1] if times else None,
         idle_s=idle,
-        duration_s=_duration([h.time for h in run.headers], times),
-        steps=len(steps),
-        first_step=steps[0].step if steps else None,
-        last_step=steps[-1].step if steps else None,
+        duration_s=at_work(run.headers, times),
+        steps=count,
+        first_step=first.step if count else None,
+        last_step=last.step if count else None,
         total_steps=header.total_steps,
-        progress=progress,
-        eta_s=_eta(header, steps, speed.step_ms) if status == "running" else None,
-        epoch=steps[-1].epoch if steps else None,
-        tokens=_tokens(steps),
-        lr=steps[-1].lr if steps else None,
-        loss=curve((s.step, s.loss) for s in steps),
-        eval=curve((e.step, e.loss) for e in evals),
-        norm=curve((s.step, s.norm) for s in steps),
+        progress=_progress(header, done, last.epoch),
+        eta_s=_eta(header, done, speed.step_ms) if status == "running" else None,
+        epoch=last.epoch,
+        tokens=_tokens(found["step_tokens"], last.step - first.step + 1),
+        lr=last.lr,
+        loss=curve(found["loss"]),
+        eval=curve(columns(run.evals, ["loss"])["loss"]),
+        norm=curve(found["norm"]),
         speed=speed,
         gpus=gpus(run),
         events=rank_events(run.events),
         rewinds=[Jump(r.last_step, r.step) for r in run.records("rewind", rank=run.rank) if isinstance(r, Rewind)],
         problems=len(run.problems),
     )
-
-
-def curve(points: Iterable[tuple[int, float | None]]) -> Curve:
-    """The curve of (step, value) pairs; a value that is None counts as not logged."""
-    known = [(value, step) for step, value in points if value is not None]
-    if not known:
-        return Curve()
-    finite = [(value, step) for value, step in known if isfinite(value)]
-    ends = Curve(count=len(known), first=known[0][0], last=known[-1][0], non_finite=len(known) - len(finite))
-    if not finite:
-        return ends
-    (low, low_step), (high, high_step) = min(finite), max(finite)
-    return replace(ends, lowest=low, lowest_step=low_step, highest=high, highest_step=high_step)
 
 
 def rank_events(events: Iterable[Event]) -> list[EventGroup]:
@@ -174,72 +149,29 @@ def gravity(severity: str) -> int:
     return SEVERITIES.index(severity) if severity in SEVERITIES else 1
 
 
-def _status(header: Header | None, idle: float | None, step_ms: float | None, now: datetime) -> str | None:
+def _status(header: Header | None, idle: float | None, step_ms: float | None) -> str | None:
     """Of a run without an `end`: running or cut off; None for a foreign file, which never has one."""
-    alive = writer_alive(header, idle, step_ms, now)
+    alive = writer_alive(header, idle, step_ms)
     if alive is None:
         return None
     return "running" if alive else "cut off"
 
 
-def _speed(steps: Sequence[Step]) -> Speed:
-    return Speed(
-        step_ms=_median(s.duration_ms for s in steps),
-        tokens_per_second=_median(s.tokens_per_second for s in steps),
-        sol=_median(s.sol for s in steps),
-        share=_median(s.share for s in steps),
-    )
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    finite = [value for value in values if value is not None and isfinite(value)]
-    return float(median(finite)) if finite else None
-
-
-def _done(steps: Sequence[Step]) -> int:
-    """Steps that are behind the run, whether it counts from 0 or from 1."""
-    return steps[-1].step + (steps[0].step == 0)
-
-
-def _progress(header: Header, steps: Sequence[Step]) -> float | None:
+def _progress(header: Header, done: int, epoch: float | None) -> float | None:
     """How much of the run is done, 0 to 1, by steps or by epochs."""
-    if steps and header.total_steps:
-        return min(1.0, _done(steps) / header.total_steps)
-    if steps and header.total_epochs and steps[-1].epoch is not None:
-        return min(1.0, steps[-1].epoch / header.total_epochs)
+    if done and header.total_steps:
+        return min(1.0, done / header.total_steps)
+    if epoch is not None and header.total_epochs:
+        return min(1.0, epoch / header.total_epochs)
     return None
 
 
-def _eta(header: Header, steps: Sequence[Step], step_ms: float | None) -> float | None:
-    if not steps or not header.total_steps or step_ms is None:
+def _eta(header: Header, done: int, step_ms: float | None) -> float | None:
+    if not done or not header.total_steps or step_ms is None:
         return None
-    return max(0, header.total_steps - _done(steps)) * step_ms / 1000
+    return max(0, header.total_steps - done) * step_ms / 1000
 
 
-def _tokens(steps: Sequence[Step]) -> int | None:
-    """Tokens of all steps; unknown where not every step was logged."""
-    if not steps or len(steps) != steps[-1].step - steps[0].step + 1 or any(s.step_tokens is None for s in steps):
-        return None
-    return sum(s.step_tokens or 0 for s in steps)
-
-
-def _times(run: Run) -> list[str]:
-    """When the run gave a sign of life, in order."""
-    signs = [r for kind in ("run", "step", "eval", "end") for r in run.records(kind, run.rank, superseded=True)]
-    return sorted(time.replace(" ", "T") for r in signs if (time := getattr(r, "time", "")))
-
-
-def _duration(starts: list[str], times: list[str]) -> float | None:
-    """Seconds in which the run was at work: from each start to the last sign of life before the next."""
-    if len(times) < 2:
-        return None
-    edges = [bisect_left(times, start) for start in starts] or [0]
-    spans = [_seconds(times[a], times[b - 1]) for a, b in zip(edges, [*edges[1:], len(times)], strict=True) if b > a]
-    return None if None in spans else sum(span for span in spans if span is not None)
-
-
-def _seconds(begin: str | None, end: str | None) -> float | None:
-    try:
-        return (datetime.fromisoformat(end or "") - datetime.fromisoformat(begin or "")).total_seconds()
-    except (ValueError, TypeError):  # no time, or one of a foreign format
-        return None
+def _tokens(tokens: Column, steps: int) -> int | None:
+    """Tokens of all steps; unknown where not every step was logged with its own."""
+    return int(sum(tokens.values)) if tokens.values and len(tokens.values) == steps else None

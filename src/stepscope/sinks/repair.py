@@ -43,11 +43,11 @@ def _repair(path: Path, fd: int) -> Repair:
     if head and not head.startswith(b"["):
         raise RunFileError(f"{path} is not a run file: it does not begin with '['; nothing was changed")
     end = _end_of_last_record(fd, size)
-    if end and _whole(fd, size, end):
-        end = _before_bracket(fd, size)
     torn = os.pread(fd, size - end, end) if end else os.pread(fd, size, 0)
     if (end and torn == TAIL) or (not end and torn == b"[" + TAIL):
         return Repair(0, None, False)
+    if _is_array(fd, size):
+        end, torn = _before_bracket(fd, size), b""
     rest = torn.strip(b",[]\r\n \t\0")
     kept = _keep(path, rest) if rest else None
     whole = TAIL if end else b"[" + TAIL
@@ -57,16 +57,14 @@ def _repair(path: Path, fd: int) -> Repair:
     return Repair(len(rest), kept, True)
 
 
-def _whole(fd: int, size: int, end: int) -> bool:
-    """Whether the file is an array whose last record spans several lines, as foreign writers make them."""
-    behind = os.pread(fd, min(size - end, 1 << 20), end)
-    if b"}" not in behind or not behind.rstrip().endswith(b"]"):
+def _is_array(fd: int, size: int) -> bool:
+    """Whether the file is whole already, in the form of another writer."""
+    if not os.pread(fd, 4096, max(0, size - 4096)).rstrip().endswith(b"]"):
         return False
     try:
-        json.loads(os.pread(fd, size, 0))
+        return isinstance(json.loads(os.pread(fd, size, 0)), list)
     except ValueError:
         return False
-    return True
 
 
 def _before_bracket(fd: int, size: int) -> int:
@@ -95,14 +93,14 @@ def _end_of_last_record(fd: int, size: int, block: int = 1 << 16) -> int:
         for number in range(len(lines) - 1, -1 if begin == 0 else 0, -1):
             line = lines[number]
             if _is_record(line):
-                return end - (len(line) - len(line.rstrip(b", \t\r")))
+                return end - (len(line) - len(line.rstrip(b", \t\r\0")))
             end -= len(line) + 1
         block = len(data)  # a record longer than what was read: twice as much
     return 0
 
 
 def _is_record(line: bytes) -> bool:
-    stripped = line.strip(b", \t\r[")
+    stripped = line.strip(b", \t\r\0[")
     if not (stripped.startswith(b"{") and stripped.endswith(b"}")):
         return False
     try:

@@ -198,8 +198,12 @@ def dataset(record: Dataset, first: bool, files: bool) -> Iterator[str]:
         yield f"   {name} : {count:10d}"
 
 
+def _short(value: Number) -> str:
+    return str(value) if isinstance(value, int) else number(value, 6, 4).strip()
+
+
 def metrics(record: Metrics, most: int) -> str:
     """The first few numbers of a step that has no line of its own."""
-    shown = [f"{name} {number(value, 6, 4).strip()}" for name, value in list(record.values.items())[:most]]
+    shown = [f"{name} {_short(value)}" for name, value in list(record.values.items())[:most]]
     more = [f"+{len(record.values) - most} more"] if len(record.values) > most else []
     return f":: step {record.step:7d}   " + " | ".join(shown + more)

@@ -1,0 +1,127 @@
+"""The bytes of a run file, and the records in them, decoded a block at a time when somebody looks.
+
+    text = RunText(Path("output/training.json").read_bytes())
+    [record.loss for block in text.blocks for record in text.read(block, "step")]
+
+A block goes through the decoder in one call. Only where that fails, because of a kind that is not known, a foreign
+spelling or a torn line, its records are read one by one and with care.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache, cached_property, reduce
+from operator import or_
+from typing import Any, cast
+
+import msgspec
+
+from ..records import KINDS, Other, fields
+from .blocks import Block, cut, pieces
+from .careful import AROUND, UNREADABLE, records
+
+Decode = Callable[[bytes], list[Any]]
+
+# What a rewind does not undo: it happened, whatever became of the steps.
+LASTING = frozenset({"run", "rewind", "message", "event", "end", "dataset", "gpu-model"})
+
+# Free-form data is escaped: only the careful way takes that back.
+FREE_FORM = frozenset(kind for kind in KINDS if any(field.free_form for field in fields(kind).values()))
+TYPED = {kind: struct for kind, struct in KINDS.items() if kind not in FREE_FORM}
+
+
+def bare(kind: str, *columns: Any) -> Any:
+    """A struct for records of a kind that looks at their step and at the given columns alone."""
+    return msgspec.defstruct(kind.title(), [("step", int, 0), *columns], tag=kind, tag_field="log")
+
+
+BARE = {kind: bare(kind) for kind in KINDS}
+
+
+def decoder(*structs: Any) -> Decode:
+    """What decodes the text of a block whose records are of these structs; it takes "NaN" for a number."""
+    decode = msgspec.json.Decoder(list[reduce(or_, structs)], strict=False).decode  # type: ignore[misc]
+    return lambda text: decode(b"[" + text.rstrip(AROUND) + b"]")
+
+
+decode_bare = decoder(*BARE.values())
+decode_typed = decoder(*TYPED.values())
+
+
+@cache
+def _decode_kind(kind: str) -> Decode:
+    return decoder(*{**BARE, kind: TYPED[kind]}.values())
+
+
+def kind_of(record: Any) -> str:
+    """The kind of a record, a bare one too."""
+    return record.kind if type(record) is Other else str(record.__struct_config__.tag)
+
+
+def stands(record: Any, limit: int) -> bool:
+    """Whether a record is still part of the history after a rewind to `limit`."""
+    step = getattr(record, "step", None)
+    return step is None or step < limit or kind_of(record) in LASTING
+
+
+class RunText:
+    """A run file's bytes, cut into blocks."""
+
+    def __init__(self, data: bytes):
+        self.data = data
+        self._counts: dict[tuple[Block, bool], Counter[str]] = {}
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The blocks, in the order of the file."""
+        return cut(self.data)
+
+    def holds(self, block: Block, kind: str) -> bool:
+        """Whether a block may hold records of a kind: a cheap look, for most blocks hold one kind or two."""
+        return not kind.isascii() or self.data.find(f'"{kind}"'.encode(), block.start, block.end) >= 0
+
+    def decode(self, block: Block, decode: Decode, careful: Decode = records) -> list[Any]:
+        """What a decoder makes of a block; what it cannot take comes as `careful` reads it."""
+        text = self.data[block.start : block.end]
+        try:
+            return decode(text)
+        except UNREADABLE:
+            return [record for _, piece in pieces(text) for record in _decode_one(decode, piece, careful)]
+
+    def read(self, block: Block, kind: str | None = None, superseded: bool = False) -> list[Any]:
+        """The records of a block: of a kind or of all, with or without what was superseded later."""
+        if kind is not None and not self.holds(block, kind):
+            return []
+        found = self._read(block, kind)
+        if block.limit is None or superseded or kind in LASTING:
+            return found
+        return [record for record in found if stands(record, block.limit)]
+
+    def _read(self, block: Block, kind: str | None) -> list[Any]:
+        if kind is None:
+            return self.decode(block, decode_typed)
+        if kind in TYPED:
+            return [record for record in self.decode(block, _decode_kind(kind)) if type(record) is TYPED[kind]]
+        text = self.data[block.start : block.end]
+        return [record for _, piece in pieces(text) for record in records(piece) if record.kind == kind]
+
+    def count(self, block: Block, superseded: bool = False) -> Counter[str]:
+        """How many records of each kind a block holds."""
+        if (block, superseded) not in self._counts:
+            self._counts[block, superseded] = self._count(block, superseded)
+        return self._counts[block, superseded]
+
+    def _count(self, block: Block, superseded: bool) -> Counter[str]:
+        found = self.decode(block, decode_bare)
+        if block.limit is not None and not superseded:
+            found = [record for record in found if stands(record, block.limit)]
+        types = Counter(map(type, found))
+        others = types.pop(Other, 0) and Counter(record.kind for record in found if type(record) is Other)
+        counts = Counter({str(cast(Any, type_).__struct_config__.tag): number for type_, number in types.items()})
+        return counts + others if others else counts
+
+
+def _decode_one(decode: Decode, piece: bytes, careful: Decode) -> list[Any]:
+    try:
+        return decode(piece)
+    except UNREADABLE:
+        return careful(piece)
