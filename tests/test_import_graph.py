@@ -48,8 +48,8 @@ TABLE = {
     "ending": May(),
     "sinks": May(f"{ROOT} config tags sinks", "msgspec", late="wandb aim tensorboard plotly rich"),
     "route": May(f"{ROOT} config header ending sinks", "msgspec"),
-    "run": May(f"{ROOT} scalars fields config header ending route", "msgspec"),
-    "start": May(f"{ROOT} config route run"),
+    "run": May(f"{ROOT} scalars fields config header ending route sinks.sink", "msgspec"),
+    "start": May(f"{ROOT} config run sinks.sink"),
     # what measures, and what decides when
     "hardware": May(f"{ROOT} hardware", late=DEVICE),
     "speed": May(f"{ROOT} speed hardware.peaks", "torch numpy"),
@@ -62,7 +62,7 @@ TABLE = {
     # the other side of the file
     "readers": May(f"{ROOT} diagnose tags readers", "msgspec", late="pyarrow"),
     "dashboard": May(f"{ROOT} readers dashboard", "starlette uvicorn msgspec"),
-    "cli": May(f"{ROOT} __init__ readers sinks cli", "msgspec typer click rich", late="* pyarrow"),
+    "cli": May(f"{ROOT} __init__ tags readers sinks cli", "msgspec typer click rich", late="* pyarrow"),
 }
 
 

@@ -55,12 +55,6 @@ def release(run: Closable) -> None:
         _uninstall()
 
 
-def first_at_exit() -> None:
-    """Run before the exit handlers that others have registered since."""
-    atexit.unregister(_at_exit)
-    atexit.register(_at_exit)
-
-
 def _at_exit() -> None:
     error = getattr(sys, "last_value", None)
     for run in list(_live.values()):

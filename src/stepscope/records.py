@@ -234,7 +234,9 @@ class Message(StepRecord, frozen=True, kw_only=True, omit_defaults=True, tag="me
 class End(StepRecord, frozen=True, kw_only=True, omit_defaults=True, tag="end", tag_field="log"):
     """How an attempt ended; a file without it was cut off."""
 
-    status: Annotated[str, about("finished, failed or stopped")] = field(default_factory=lambda: "finished")
+    status: Annotated[str, about("finished, failed, stopped, or exited without close()")] = field(
+        default_factory=lambda: "finished"
+    )
     reason: Annotated[str | None, about("the exception or the signal")] = None
     duration_ms: Annotated[Number | None, about("duration of the attempt", "ms", "max")] = None
 

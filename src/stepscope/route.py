@@ -9,9 +9,10 @@ written as an `event`, and never raised (`strict=True` raises it, for tests).
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from threading import RLock, get_ident
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from . import ending
 from .clock import utc_now
@@ -20,21 +21,18 @@ from .config import Settings
 from .errors import StepscopeError
 from .header import header, ranks
 from .records import End, Event, Header, Record
-from .sinks.background import Background, close_all
+from .sinks.background import close_all
 from .sinks.console import SILENT, Console
 from .sinks.history import History, history
 from .sinks.jsonfile import JsonFile
 from .sinks.late import LateFile
+from .sinks.sink import Backend, Sink
+
+if TYPE_CHECKING:
+    from .sinks.backends import Opener
 
 LOCK_DEADLINE_S = 2.0
 EXIT_DEADLINE_S = 3.5
-
-
-class Sink(Protocol):
-    """Whatever takes records: it handles the kinds that it knows and ignores the rest."""
-
-    def write(self, record: Record) -> None: ...
-    def close(self) -> None: ...
 
 
 class Route:
@@ -56,7 +54,7 @@ class Route:
         self._callback = callback
         self._sinks: list[Sink] = []
         self._more = list(sinks)
-        self._backends: list[Background] = []
+        self._backends: list[Backend] = []
         self.console: Console | None = None
         self._troubles: dict[str, int] = {}
         self._lock = RLock()
@@ -75,6 +73,7 @@ class Route:
 
     def _start(self) -> None:
         """Open the file and write the header; a rank above 0 does so when it has something to say."""
+        openers = self._openers()
         resume = self.settings.resume and self.wanted.exists()
         self.file = self._open_file(JsonFile.resume if resume else JsonFile.create)
         if resume:
@@ -83,7 +82,23 @@ class Route:
         if self.rank == 0:
             self._start_console(self.file.path, resume)
         self._sinks += self._more
+        for name, opened in openers.items():
+            self._backends.append(opened(self.header, self.trouble, partial(self._ready, name)))
         self.emit(self.header)
+
+    def _openers(self) -> dict[str, "Opener"]:
+        """What opens each backend; raises, before there is a file, where one cannot be had."""
+        if self.rank or not self.settings.report_to:
+            return {}
+        from .sinks.backends import connect
+
+        return {name: connect(name, self.settings) for name in self.settings.report_to}
+
+    def _ready(self, name: str, address: str | None) -> None:
+        """A backend says where it can be seen."""
+        if self.console is not None and address:
+            with self._lock:
+                self.console.note(f"{name}: {address}")
 
     def _open_file(self, make: Callable[..., JsonFile]) -> JsonFile | LateFile:
         if self.settings.background:

@@ -40,8 +40,9 @@ from .records import (
     Step,
     StepRecord,
 )
-from .route import Route, Sink
+from .route import Route
 from .scalars import DeviceQueue, is_tensor
+from .sinks.sink import Sink
 
 SEVERITIES = ("info", "warning", "error")
 DEVICE_DEADLINE_S = 1.0

@@ -63,6 +63,8 @@ def is_tensor(value: Any) -> bool:
 
 
 def _tensor(torch: Any, value: Any, name: str) -> Any:
+    if value.is_cuda and type(value) is torch.Tensor and value.dim() == 0 and not value.is_complex():
+        return value.detach() if value.requires_grad else value  # a microsecond counts here
     if value.numel() != 1 or value.is_complex():
         shape = tuple(value.shape)
         raise BadType(
@@ -72,7 +74,8 @@ def _tensor(torch: Any, value: Any, name: str) -> Any:
         raise BadType(f"{name} is a DTensor, whose local part is not the value: log {name}.full_tensor()")
     if value.is_meta:
         raise BadType(f"{name} is a meta tensor: it has no value")
-    return value.detach() if value.is_cuda else real(value.detach().item(), name)
+    value = value.detach()
+    return value.reshape(()) if value.is_cuda else real(value.item(), name)
 
 
 def _not_a_number(value: Any, name: str) -> BadType:
@@ -95,13 +98,10 @@ class DeviceQueue:
     def put(self, tensors: dict[str, Any], finish: Callable[[dict[str, Any]], None]) -> None:
         """Copy the tensors without blocking; `finish` gets their numbers when the device has made them."""
         torch = sys.modules["torch"]
-        slots, devices = {}, {}
-        for name, tensor in tensors.items():
-            slot = slots[name] = self._slot(torch, tensor.dtype)
-            # on the tensor's own stream: what overwrites it there later comes after the copy
-            slot.copy_(tensor if tensor.dim() == 0 else tensor.reshape(()), non_blocking=True)
-            devices[tensor.device] = None
-        events = [self._record(torch, device) for device in devices]
+        slots = {name: self._slot(torch, tensor.dtype) for name, tensor in tensors.items()}
+        # on the tensor's own stream: what overwrites it there later comes after the copy
+        torch._foreach_copy_([*slots.values()], [*tensors.values()], non_blocking=True)
+        events = [self._record(torch, device) for device in {tensor.device for tensor in tensors.values()}]
         self._waiting.append((events, slots, finish))
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="stepscope-device", daemon=True)

@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .route import Sink
 from .run import TrainingRunLogger
+from .sinks.sink import Sink
 
 
 def init(

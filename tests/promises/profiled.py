@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import stepscope
 
+from ..sinks.read_back import tensorboard_points
+
 PHASES = ("data_transfer", "forward_pass", "backward_pass", "optimizer_step", "ema_update")
 AFTER = ("validation_epoch", "visualization_generation")
 
@@ -83,11 +85,8 @@ def _train(phase: str, model: Any, optimizer: Any, batch: Any) -> None:
 
 
 def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     found: dict[str, list[tuple[int, float]]] = {}
     for events in {file.parent for file in folder.rglob("events.out.tfevents.*")}:
-        scalars = EventAccumulator(str(events)).Reload()
-        for tag in scalars.Tags()["scalars"]:
-            found.setdefault(tag, []).extend((point.step, point.value) for point in scalars.Scalars(tag))
+        for point in tensorboard_points(events):
+            found.setdefault(point.tag, []).append((point.step, point.value))
     return found

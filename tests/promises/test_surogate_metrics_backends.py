@@ -13,6 +13,7 @@ import stepscope
 from stepscope.records import Allocator, Gpu, Moe, Segment
 from stepscope.tags import tags
 
+from ..sinks.read_back import wandb_log, wandb_rows
 from .rows import rows
 
 CONFIG = """
@@ -55,30 +56,16 @@ def wandb(tmp_path_factory):
         run.log_moe_stats(100, *MOE.values())
         run.log_gpu_state(100, **GPU)
         run.log_eval(100, 1.25, 32768, 234, 2.1234)
-    (transactions,) = folder.glob("wandb/offline-run-*/*.wandb")
-    return read_back(transactions)
-
-
-def read_back(transactions):
-    """What W&B's own reader finds in a transaction log."""
-    from wandb.proto.wandb_internal_pb2 import Record
-    from wandb.sdk.internal.datastore import DataStore
-
-    store, found = DataStore(), SimpleNamespace(project=None, name=None, values={})
-    store.open_for_scan(str(transactions))
-    while data := store.scan_data():
-        record = Record.FromString(data)
-        if record.HasField("run"):
-            found.project, found.name = record.run.project, record.run.display_name
-        for item in record.history.item:
-            found.values["/".join(item.nested_key) or item.key] = json.loads(item.value_json)
-    return found
+    (found,) = folder.glob("wandb/offline-run-*")
+    named = next(record["run"] for record in wandb_log(found) if record["type"] == "run")
+    values = {name: value for row in wandb_rows(found) for name, value in row.items()}
+    return SimpleNamespace(run=named, values=values, files=found / "files")
 
 
 @pytest.mark.promise("surogate/to-backends", "surogate/config-one-backend", "surogate/config-wandb-project")
 def test_the_configured_backend_gets_the_run(wandb):
     """“external backends like Weights & Biases (wandb) or Aim”, by “report_to: wandb”, “wandb_project: my-project”."""
-    assert (wandb.project, wandb.name) == ("my-project", "my-run")
+    assert (wandb.run["project"], wandb.run["display_name"]) == ("my-project", "my-run")
     assert wandb.values["train/loss"] == 2.3456
     assert wandb.values["eval/loss"] == 2.1234
 
@@ -115,8 +102,9 @@ def test_bytes_are_mebibytes_in_wandb(wandb):
 @pytest.mark.promise("surogate/memory-wandb")
 def test_allocations_are_a_pie_in_wandb(wandb):
     """“Pie chart visualization of GPU allocations by segment”."""
-    assert wandb.values["allocations"]["_type"] == "plotly-file"
-    assert wandb.values["allocator/weights_mib"] == 4096
+    figure = json.loads((wandb.files / wandb.values["allocations.path"]).read_text())
+    (pie,) = figure["data"]
+    assert (pie["type"], pie["labels"], pie["values"]) == ("pie", ["weights", "gradients"], [4096, 1024])
 
 
 @pytest.mark.promise("surogate/moe-aim")

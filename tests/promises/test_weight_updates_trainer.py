@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ..sinks.read_back import accumulated
 from .absence import names_of, program, script
 from .rows import rows
 
@@ -101,13 +102,11 @@ def trainer():
 def trained(tmp_path_factory):
     """One short monitored training: what it printed, and its TensorBoard scalars."""
     script(TRAINER)
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     folder = tmp_path_factory.mktemp("lm")
     words = "--dataset wikitext --epochs 1 --weight_monitor --weight_monitor_interval 2"
     said = program(TRAINER, words, at=folder)
     (events,) = folder.glob("result/**/runs")
-    scalars = EventAccumulator(str(events)).Reload()
+    scalars = accumulated(events)
     return SimpleNamespace(
         said=said, folder=events, tags={tag: scalars.Scalars(tag) for tag in scalars.Tags()["scalars"]}
     )

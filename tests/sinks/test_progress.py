@@ -99,16 +99,18 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "00h00m"),
+        (0, "00m00s"),
+        (754, "12m34s"),
         (8100, "02h15m"),
-        (3599, "01h00m"),
+        (3599, "59m59s"),
+        (3600, "01h00m"),
         (99 * 3600, "99h00m"),
         (100 * 3600, "4d 04h"),
         (86400 * 12, "12d 00h"),
     ],
 )
 def test_eta_has_a_format_of_days(seconds: float, text: str) -> None:
-    """Hours up to 99, then days."""
+    """Minutes, hours up to 99, then days."""
     assert eta(seconds) == text
 
 

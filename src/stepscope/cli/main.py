@@ -22,6 +22,7 @@ from .list import list_runs
 from .repair import repair
 from .screen import say
 from .show import show
+from .sync import sync
 from .tail import tail
 from .verify import verify
 
@@ -90,6 +91,7 @@ app.command("tail")(tail)
 app.command("verify")(verify)
 app.command("repair")(repair)
 app.command("export")(export)
+app.command("sync")(sync)
 app.command("completion")(completion)
 
 

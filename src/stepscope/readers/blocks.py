@@ -48,7 +48,8 @@ def pieces(text: bytes) -> Iterator[tuple[int, bytes]]:
 
 def cut(data: Bytes) -> list[Block]:
     """The blocks of a file. A rewind begins a block, so that each block belongs to one history."""
-    starts, rewinds = set(), []
+    starts: set[int] = set()
+    rewinds: list[tuple[int, int]] = []
     for start, text in _walk(data):
         found = [(start + place, step) for place, step in _rewinds(text)]
         starts.update((start, *(place for place, _ in found)))
@@ -70,22 +71,21 @@ def _with_limits(starts: list[int], rewinds: list[tuple[int, int]], size: int) -
 
 def _walk(data: Bytes) -> Iterator[tuple[int, bytes]]:
     """The file as texts of about a block's size, each of whole records, with the place of each."""
-    head = _until(data, 0, first_record)
-    place = len(head) if first_record(head) is not None else len(data)
-    while place < len(data):
-        text = _until(data, place, _next_record)
-        yield place, text
-        place += len(text)
+    _, place = _until(data, 0, first_record)
+    while place is not None:
+        text, end = _until(data, place, _next_record)
+        yield place, text[:end]
+        place = None if end is None else place + end
 
 
-def _until(data: Bytes, place: int, find: Callable[[bytes], int | None]) -> bytes:
-    """The text from a place to what `find` finds in it, or to the end of the file."""
+def _until(data: Bytes, place: int, find: Callable[[bytes], int | None]) -> tuple[bytes, int | None]:
+    """The text from a place on that holds what `find` looks for, and where; at worst it reaches to the file's end."""
     size = SIZE + LOOK
     while True:
         text = data[place : place + size]
         end = find(text)
         if end is not None or place + size >= len(data):
-            return text[:end]
+            return text, end
         size *= 2
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..records import Other, Record
-from .blocks import next_record, pieces
+from .blocks import first_record, pieces
 from .careful import AROUND, build, read
 from .problems import Problem, flaws_in
 from .run_text import RunText
@@ -60,9 +60,11 @@ class Follower:
 
     def _take(self, data: bytes, begin: int) -> list[Record | Other]:
         """The records behind the offset. All but the last are as whole as they will ever be."""
-        first = next_record(data, max(self.offset - begin, 0))
+        start = self.offset - begin
+        first = first_record(data[start:])
         if first is None:
             return []
+        first += start
         last = max(place for place, _ in pieces(data[first:])) + first
         whole = RunText(data[first:last])
         found: list[Record | Other] = []

@@ -71,7 +71,7 @@ class Records(Lazy[T]):
     def _count(self, block: Block) -> int:
         if self._kind is None:
             return self._text.count(block, self._superseded).total()
-        return self._text.holds(block, self._kind) and self._text.count(block, self._superseded)[self._kind]
+        return self._text.count(block, self._superseded)[self._kind] if self._text.text(block, self._kind) else 0
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

@@ -1,7 +1,9 @@
 """What of a run file could not be read: where it stands, and why.
 
-for problem in problems(text):
-    print(problem.line, problem.offset, problem.why, problem.text)
+    for problem in problems(text):
+        print(problem.line, problem.offset, problem.why, problem.text)
+
+To know it, the whole file is read; the other readers skip in silence what is listed here.
 """
 
 from collections.abc import Iterator
@@ -10,13 +12,14 @@ import msgspec
 
 from .blocks import Block, pieces
 from .careful import AROUND, BLANK, UNREADABLE, flaws, shown
+from .on_disk import Bytes
 from .run_text import RunText, decode_typed
 
 BOM = b"\xef\xbb\xbf"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A part of a file that was skipped, and why; `file` names it where a run has several."""
+    """A part of a file that was skipped, and why; lines count from 1, offsets from 0."""
 
     line: int
     offset: int
@@ -29,22 +32,25 @@ def problems(text: RunText, file: str = "") -> list[Problem]:
     """All that was skipped, in the order of the file."""
     found, line, last = [], 1, 0
     for offset, what, why in _found(text):
-        line, last = line + text.data.count(b"\n", last, offset), offset
+        line, last = line + sum(part.count(b"\n") for part in _parts(text.data, last, offset)), offset
         found.append(Problem(line, offset, what, why, file))
     return found
 
 
+def _parts(data: Bytes, start: int, end: int, size: int = 1 << 18) -> Iterator[bytes]:
+    return (data[place : min(place + size, end)] for place in range(start, end, size))
+
+
 def _found(text: RunText) -> Iterator[tuple[int, str, str]]:
-    data = text.data
-    first = text.blocks[0].start if text.blocks else len(data)
-    if head := data[:first].removeprefix(BOM).strip(AROUND + b"["):
-        yield data.find(head), shown(head), "cut off in the first record" if not text.blocks else "not a record"
+    head = text.data[: text.blocks[0].start if text.blocks else len(text.data)]
+    if wrong := head.removeprefix(BOM).strip(AROUND + b"["):
+        yield head.find(wrong), shown(wrong), "not a record" if text.blocks else "not a whole record"
     for block in text.blocks:
-        yield from flaws_in(data, block)
-    yield from _tail(data)
+        yield from flaws_in(text.data, block)
+    yield from _end(text.data, text.blocks[-1].start if text.blocks else 0)
 
 
-def flaws_in(data: bytes, block: Block) -> Iterator[tuple[int, str, str]]:
+def flaws_in(data: Bytes, block: Block) -> Iterator[tuple[int, str, str]]:
     """What of a block is left out: its place in the data, what it is, and why."""
     text = data[block.start : block.end]
     try:
@@ -55,15 +61,14 @@ def flaws_in(data: bytes, block: Block) -> Iterator[tuple[int, str, str]]:
                 yield block.start + place + flaw.offset, flaw.text, flaw.why
 
 
-def _tail(data: bytes) -> Iterator[tuple[int, str, str]]:
-    """What is wrong with the end of the file, apart from a torn record."""
-    end = len(data)
-    while end and data[end - 1] == 0:
-        end -= 1
+def _end(data: Bytes, last: int) -> Iterator[tuple[int, str, str]]:
+    """What is wrong with the end of the file, apart from a torn record; `last` is where its last block begins."""
+    text = data[last : len(data)]
+    end = last + len(text.rstrip(b"\0"))
     if end < len(data):
         yield end, f"{len(data) - end} bytes of zero", "not written to the disk before a loss of power"
-    head, tail = data[:64].removeprefix(BOM).lstrip(BLANK), data[max(0, end - 64) : end].rstrip(BLANK)
+    head = data[:64].removeprefix(BOM).strip(BLANK)
     if not head:
         yield 0, "", "the file is empty"
-    elif head.startswith(b"[") and tail.endswith((b"}", b"[", b",")):
+    elif head.startswith(b"[") and text.rstrip(BLANK).endswith((b"}", b"[", b",")):
         yield end, "", "the closing bracket is missing"

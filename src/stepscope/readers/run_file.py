@@ -38,7 +38,7 @@ def read_run(path: str | os.PathLike[str]) -> "Run":
             raise RunFileError(f"no run file in {path}: give the file that the run wrote, such as output/training.json")
         path = found[0]
     try:
-        return Run(path, RunText(recognize(path.read_bytes(), path)))
+        return Run(path, RunText(recognize(path)))
     except FileNotFoundError as error:
         raise RunFileError(f"no run file {path}: check the name, or look with `stepscope list`") from error
     except OSError as error:
@@ -88,10 +88,9 @@ class Run:
     def end(self) -> End | None:
         """How the newest attempt ended; None if it still runs or was cut off."""
         for block in reversed(self._text.blocks):
-            if self._text.holds(block, "end") or self._text.holds(block, "run"):
-                for record in reversed(self._text.read(block)):
-                    if isinstance(record, (End, Header)):
-                        return record if isinstance(record, End) else None
+            if self._text.read(block, "end") or self._text.read(block, "run"):
+                last = [record for record in self._text.read(block) if isinstance(record, (End, Header))][-1]
+                return last if isinstance(last, End) else None
         return None
 
     @property

@@ -18,6 +18,7 @@ import msgspec
 from ..records import KINDS, Other, fields
 from .blocks import Block, cut, pieces
 from .careful import AROUND, UNREADABLE, records
+from .on_disk import Bytes
 
 Decode = Callable[[bytes], list[Any]]
 
@@ -37,19 +38,19 @@ def bare(kind: str, *columns: Any) -> Any:
 BARE = {kind: bare(kind) for kind in KINDS}
 
 
-def decoder(*structs: Any) -> Decode:
+def decoder_of(*structs: Any) -> Decode:
     """What decodes the text of a block whose records are of these structs; it takes "NaN" for a number."""
-    decode = msgspec.json.Decoder(list[reduce(or_, structs)], strict=False).decode  # type: ignore[misc]
-    return lambda text: decode(b"[" + text.rstrip(AROUND) + b"]")
+    array = msgspec.json.Decoder(list[reduce(or_, structs)], strict=False)  # type: ignore[misc]
+    return lambda text: array.decode(b"[" + text.rstrip(AROUND) + b"]")
 
 
-decode_bare = decoder(*BARE.values())
-decode_typed = decoder(*TYPED.values())
+decode_bare = decoder_of(*BARE.values())
+decode_typed = decoder_of(*TYPED.values())
 
 
 @cache
 def _decode_kind(kind: str) -> Decode:
-    return decoder(*{**BARE, kind: TYPED[kind]}.values())
+    return decoder_of(*{**BARE, kind: TYPED[kind]}.values())
 
 
 def kind_of(record: Any) -> str:
@@ -63,10 +64,35 @@ def stands(record: Any, limit: int) -> bool:
     return step is None or step < limit or kind_of(record) in LASTING
 
 
+def decode(text: bytes, decoder: Decode, careful: Decode = records) -> list[Any]:
+    """What a decoder makes of a text of records; what it cannot take comes as `careful` reads it."""
+    try:
+        return decoder(text) if text else []
+    except UNREADABLE:
+        return [record for _, piece in pieces(text) for record in _decode_one(piece, decoder, careful)]
+
+
+def _decode_one(piece: bytes, decoder: Decode, careful: Decode) -> list[Any]:
+    try:
+        return decoder(piece)
+    except UNREADABLE:
+        return careful(piece)
+
+
+def _read(text: bytes, kind: str | None) -> list[Any]:
+    """The records of a kind, or all."""
+    if kind is None:
+        return decode(text, decode_typed)
+    if kind in TYPED:
+        return [record for record in decode(text, _decode_kind(kind)) if type(record) is TYPED[kind]]
+    named = [piece for _, piece in pieces(text) if not kind.isascii() or f'"{kind}"'.encode() in piece]
+    return [record for piece in named for record in records(piece) if record.kind == kind]
+
+
 class RunText:
     """A run file's bytes, cut into blocks."""
 
-    def __init__(self, data: bytes):
+    def __init__(self, data: Bytes):
         self.data = data
         self._counts: dict[tuple[Block, bool], Counter[str]] = {}
 
@@ -75,34 +101,17 @@ class RunText:
         """The blocks, in the order of the file."""
         return cut(self.data)
 
-    def holds(self, block: Block, kind: str) -> bool:
-        """Whether a block may hold records of a kind: a cheap look, for most blocks hold one kind or two."""
-        return not kind.isascii() or self.data.find(f'"{kind}"'.encode(), block.start, block.end) >= 0
-
-    def decode(self, block: Block, decode: Decode, careful: Decode = records) -> list[Any]:
-        """What a decoder makes of a block; what it cannot take comes as `careful` reads it."""
+    def text(self, block: Block, kind: str | None = None) -> bytes:
+        """The text of a block; none where it holds no records of the kind, as most blocks hold one kind or two."""
         text = self.data[block.start : block.end]
-        try:
-            return decode(text)
-        except UNREADABLE:
-            return [record for _, piece in pieces(text) for record in _decode_one(decode, piece, careful)]
+        return text if kind is None or not kind.isascii() or f'"{kind}"'.encode() in text else b""
 
     def read(self, block: Block, kind: str | None = None, superseded: bool = False) -> list[Any]:
         """The records of a block: of a kind or of all, with or without what was superseded later."""
-        if kind is not None and not self.holds(block, kind):
-            return []
-        found = self._read(block, kind)
+        found = _read(self.text(block, kind), kind)
         if block.limit is None or superseded or kind in LASTING:
             return found
         return [record for record in found if stands(record, block.limit)]
-
-    def _read(self, block: Block, kind: str | None) -> list[Any]:
-        if kind is None:
-            return self.decode(block, decode_typed)
-        if kind in TYPED:
-            return [record for record in self.decode(block, _decode_kind(kind)) if type(record) is TYPED[kind]]
-        text = self.data[block.start : block.end]
-        return [record for _, piece in pieces(text) for record in records(piece) if record.kind == kind]
 
     def count(self, block: Block, superseded: bool = False) -> Counter[str]:
         """How many records of each kind a block holds."""
@@ -111,17 +120,10 @@ class RunText:
         return self._counts[block, superseded]
 
     def _count(self, block: Block, superseded: bool) -> Counter[str]:
-        found = self.decode(block, decode_bare)
+        found = decode(self.text(block), decode_bare)
         if block.limit is not None and not superseded:
             found = [record for record in found if stands(record, block.limit)]
         types = Counter(map(type, found))
         others = types.pop(Other, 0) and Counter(record.kind for record in found if type(record) is Other)
         counts = Counter({str(cast(Any, type_).__struct_config__.tag): number for type_, number in types.items()})
         return counts + others if others else counts
-
-
-def _decode_one(decode: Decode, piece: bytes, careful: Decode) -> list[Any]:
-    try:
-        return decode(piece)
-    except UNREADABLE:
-        return careful(piece)

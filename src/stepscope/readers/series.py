@@ -16,14 +16,13 @@ from functools import lru_cache
 from itertools import islice
 from math import isfinite
 from operator import attrgetter, le
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from ..records import KINDS, fields, tokens_per_second
-from .blocks import Block
 from .careful import dicts
-from .run_text import BARE, LASTING, Decode, RunText, bare, decoder
+from .run_text import BARE, LASTING, Decode, RunText, bare, decode, decoder_of
 
 COMPUTED = {("step", "tokens_per_second"): "step_tokens", ("eval", "tokens_per_second"): "eval_tokens"}
 NOT_FINITE = {"nan", "inf", "-inf", "infinity", "-infinity"}
@@ -71,7 +70,9 @@ def sources(name: str) -> Iterator[Source]:
 def is_field(name: str) -> bool:
     """Whether a name is one that every run may have, logged or not."""
     first = next(sources(name))
-    return first in COMPUTED or (first.kind in KINDS and first.field in fields(first.kind) and first.field != "step")
+    return (first.kind, first.field) in COMPUTED or (
+        first.kind in KINDS and first.field in fields(first.kind) and first.field != "step"
+    )
 
 
 def read_series(text: RunText, name: str, superseded: bool = False) -> Series:
@@ -79,19 +80,18 @@ def read_series(text: RunText, name: str, superseded: bool = False) -> Series:
     series = Series(name, array("q"), array("d"))
     for source in sources(name):
         for block in text.blocks:
-            if text.holds(block, source.kind):
-                _append(series, text, block, source, superseded)
+            limit = None if superseded or source.kind in LASTING else block.limit
+            _append(series, text.text(block, source.kind), source, limit)
         if series.steps:
             break
     return series if superseded else _in_order(series)
 
 
-def _append(series: Series, text: RunText, block: Block, source: Source, superseded: bool) -> None:
+def _append(series: Series, text: bytes, source: Source, limit: int | None) -> None:
     """Add what a block holds, as columns where all its values are plain numbers."""
     reader = _reader(source)
-    found = text.decode(block, reader.decode, dicts)
+    found = decode(text, reader.decode, dicts)
     rows = found if set(map(type, found)) == {reader.row} else [row for row in found if type(row) in (reader.row, dict)]
-    limit = None if superseded or source.kind in LASTING else block.limit
     try:
         if limit is not None or source.kind == "gpu":
             raise TypeError("not all rows count")
@@ -139,7 +139,7 @@ def _reader(source: Source) -> _Reader:
             row, get = bare(kind, tokens, ("duration_ms", Value, None)), lambda row: _rate(row.tokens, row.duration_ms)
         else:
             row, get = bare(kind, value), attrgetter("value")
-        return _Reader(decoder(*{**BARE, kind: row}.values()), row, get)
+        return _Reader(decoder_of(*{**BARE, kind: row}.values()), row, get)
     except (ValueError, TypeError):  # a name that the fast decoder cannot take
         return _Reader(_refuse, None, _refuse)
 
@@ -161,7 +161,7 @@ def _pair(data: dict[str, Any], source: Source) -> tuple[int, Any]:
 
 
 def _rate(tokens: Any, duration_ms: Any) -> float | None:
-    return tokens_per_second(_number(tokens), _number(duration_ms))
+    return tokens_per_second(cast(Any, _number(tokens)), _number(duration_ms))
 
 
 def _number(value: Any) -> float | None:
@@ -183,7 +183,7 @@ def names(text: RunText) -> set[str]:
     """Every name for which the file has a number."""
     found: set[str] = set()
     for block in text.blocks:
-        for data in text.decode(block, _refuse, dicts):
+        for data in decode(text.text(block), _refuse, dicts):
             found.update(_names(data))
     return found
 

@@ -76,9 +76,13 @@ class Console:
 
     def opened(self, path: Path, wanted: Path, resumed: bool = False) -> None:
         """Say where the run goes, and why not where it was meant to go."""
+        why = f" ({wanted.name} exists and is left as it is)" if path != wanted else ""
+        self.note(f"run file {path}{', resumed' if resumed else why}")
+
+    def note(self, text: str) -> None:
+        """A line about the run that is no record."""
         if self.verbosity >= DEFAULT:
-            why = f" ({wanted.name} exists and is left as it is)" if path != wanted else ""
-            self._print(self._paint(f"== run file {path}{', resumed' if resumed else why}", DIM))
+            self._print(self._paint(f"== {text}", DIM))
 
     def write(self, record: Record | Other) -> None:
         """Print the record's lines; state is kept at every verbosity, so that changing it shows the same."""

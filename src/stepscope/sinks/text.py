@@ -54,9 +54,10 @@ def milliseconds(duration_ms: Number | None) -> str:
     return f"{duration_ms:5.1f} ms" if 0 < duration_ms < 9.95 and duration_ms % 1 else f"{duration_ms:5.0f} ms"
 
 
-def eta(seconds: float | None) -> str:
-    """Time that is left, in six places: `02h15m`, `3d 04h`."""
-    assert seconds is not None
+def eta(seconds: float) -> str:
+    """Time that is left, in six places: `12m30s`, `02h15m`, `3d 04h`."""
+    if seconds < 3599.5:
+        return f"{round(seconds) // 60:02d}m{round(seconds) % 60:02d}s"
     minutes = round(seconds / 60)
     hours = minutes // 60
     return f"{hours:02d}h{minutes % 60:02d}m" if hours < 100 else f"{hours // 24}d {hours % 24:02d}h"
