@@ -382,6 +382,26 @@ def test_resume_goes_on_counting(make_run: Make) -> None:
     assert [r["step"] for r in load(third.path) if r["log"] == "rewind"] == [2]
 
 
+def test_numbers_of_other_kinds_neither_rewind_nor_hold_up_steps(make_run: Make) -> None:
+    """An evaluation or a metric may stand anywhere, before and after a resume."""
+    first = make_run()
+    first.log({"x": 1.0}, step=500)
+    first.log_step(1)
+    first.log_step(9)
+    first.close()
+    second = make_run(resume=True)
+    second.message("loaded")
+    second.log({"x": 1.0}, step=3)
+    second.log({"x": 1.0})
+    second.log_step(10)
+    assert [(r["log"], r["step"]) for r in load(second.path)[6:]] == [
+        ("message", 9),
+        ("metrics", 3),
+        ("metrics", 9),
+        ("step", 10),
+    ]
+
+
 def test_two_processes_may_not_write_one_file(make_run: Make) -> None:
     """A second writer would tear it."""
     run = make_run()
@@ -416,6 +436,14 @@ def test_the_logger_takes_what_cannot_be_opened_for_an_error(tmp_path: Path) -> 
         TrainingRunLogger(tmp_path / "file" / "training.json")
     with pytest.raises(StepscopeError, match="callable"):
         TrainingRunLogger(tmp_path / "x.json", callback="print")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("config", [{math.nan: 1}, {"a": 2**70}])
+def test_a_configuration_that_cannot_be_written_leaves_no_file(tmp_path: Path, config: Any) -> None:
+    """The error comes before the file."""
+    with pytest.raises(StepscopeError):
+        TrainingRunLogger(tmp_path / "x.json", config=config)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_verbosity_is_an_int_enum() -> None:

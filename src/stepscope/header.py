@@ -77,7 +77,7 @@ NOUNS = [
 def header(
     settings: Settings, config: Any = None, run_id: str | None = None, name: str | None = None, attempt: int = 1
 ) -> Header:
-    """The header of this process's run."""
+    """The header of this process's run; `config` is `plain` already."""
     rank, world_size = ranks(settings)
     return Header(
         time=utc_now(),
@@ -91,7 +91,7 @@ def header(
         world_size=world_size,
         utc_offset=datetime.now().astimezone().isoformat()[-6:],
         argv=list(sys.argv),
-        config=plain(config) if config is not None else None,
+        config=config,
         git=_git(),
         versions=_versions(),
         total_steps=settings.total_steps,

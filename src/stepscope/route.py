@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import ending
 from .clock import utc_now
-from .codec import encode
+from .codec import encode, escape
 from .config import Settings
 from .errors import StepscopeError
-from .header import header, ranks
+from .header import header, plain, ranks
 from .records import End, Event, Header, Record
 from .sinks.background import close_all
 from .sinks.console import SILENT, Console
@@ -50,7 +50,8 @@ class Route:
         self.header: Header | None = None
         self.rank, self.world_size = ranks(settings)
         self.file: JsonFile | LateFile | None = None
-        self._config = config
+        self._config = plain(config)
+        escape(self._config)  # raises before there is a file
         self._callback = callback
         self._sinks: list[Sink] = []
         self._more = list(sinks)

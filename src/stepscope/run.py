@@ -48,7 +48,7 @@ SEVERITIES = ("info", "warning", "error")
 DEVICE_DEADLINE_S = 1.0
 LARGEST = 2**63
 # The types of the common call, which needs no further look: every number is known and Python's own.
-_COMMON = {(int, epoch, int, duration, float, float, float, 0) for epoch in (int, float) for duration in (int, float)}
+_COMMON = {(epoch, int, duration, float, float, float) for epoch in (int, float) for duration in (int, float)}
 
 
 class LogVerbosity(IntEnum):
@@ -84,12 +84,12 @@ class TrainingRunLogger:
         self._route: Route | None = None
         self._step = -1  # the newest step of this attempt
         self._past: int | None = None  # the last step of the attempts before it
-        self._counted = True  # whether `log` without a step counts its own calls
+        self._count: int | None = 0  # the step of the next `log` without one; None once steps are logged
         if self.settings.mode != "disabled":
             self._route = Route(self.settings, config, callback, sinks)
             self._past = self._route.past.last_step
-            if self._route.past.counted and self._past is not None:
-                self._step = self._past
+            if self._past is not None:
+                self._count = self._past + 1 if self._route.past.counted else None
             ending.register(self)
 
     @property
@@ -121,8 +121,7 @@ class TrainingRunLogger:
         """One training step; further fields of the record (`moe_aux_loss`, `sol`, …) go by keyword."""
         if self._route is None:
             return
-        types = (*map(type, (step, epoch, tokens, duration_ms, norm, loss, lr)), len(more))
-        values = {
+        known = {
             "epoch": epoch,
             "step_tokens": tokens,
             "duration_ms": duration_ms,
@@ -130,21 +129,14 @@ class TrainingRunLogger:
             "loss": loss,
             "lr": lr,
         }
-        if (
-            types in _COMMON
-            and self._past is None
-            and 0 <= step >= self._step
-            and max(step, tokens, duration_ms) < LARGEST
-        ):
-            self._step = step
-            return self._enter(Step, step, values)
-        if more:
-            values.update(more)
-        number = step_number(step)
-        known, late = checked(Step, values)
+        late = None
+        if more or (*map(type, known.values()),) not in _COMMON or max(tokens, duration_ms) >= LARGEST:
+            known, late = checked(Step, {**known, **more})
+        number = step if type(step) is int and 0 <= step < LARGEST else step_number(step)
         if number < self._step or (self._past is not None and number <= self._past):
             self._step_back(number)
-        self._step, self._counted = number, False
+        self._step = number
+        self._count = self._past = None
         self._enter(Step, number, known, late)
 
     def _step_back(self, step: int) -> None:
@@ -157,7 +149,6 @@ class TrainingRunLogger:
         assert self._route is not None
         assert self._route.header is not None
         self._enter(Rewind, step, {"last_step": self._past, "attempt": self._route.header.attempt})
-        self._past = None
 
     def log_eval(
         self, step: int, epoch: Any = None, tokens: Any = None, duration_ms: Any = None, loss: Any = None
@@ -211,18 +202,17 @@ class TrainingRunLogger:
         if not isinstance(values, Mapping):
             raise BadType(f"log takes a dict of numbers, not {show(values)}: log({{'accuracy': 0.9}}, step=…)")
         numbers = flat(values)
-        number = step_number(step) if step is not None else self._step + 1 if self._counted else max(self._step, 0)
-        if self._counted:
+        number = step_number(step) if step is not None else self._now if self._count is None else self._count
+        if self._count is not None:
             if self._past is not None and number <= self._past:
-                self._step = -1
                 self._step_back(number)
-            self._step = max(self._step, number)
+            self._count, self._past = max(self._count if self._past is None else 0, number + 1), None
         late = {name: value for name, value in numbers.items() if is_tensor(value)}
         self._enter(Metrics, number, {"values": numbers}, late)
 
     def message(self, text: str, step: int | None = None) -> None:
         """A line of text, on the console and in the file."""
-        self._log(Message, self._now(step), {"message": text})
+        self._log(Message, self._now if step is None else step, {"message": text})
 
     def event(
         self,
@@ -237,15 +227,17 @@ class TrainingRunLogger:
         if severity not in SEVERITIES:
             raise UnknownSetting(f"unknown severity {severity!r}{nearest(severity, SEVERITIES)}")
         values = {"severity": severity, "rule": rule, "message": message, "advice": advice, "evidence": evidence}
-        self._log(Event, self._now(step), values)
+        self._log(Event, self._now if step is None else step, values)
 
     def progress(self, label: str, done: int | None = None, total: int | None = None) -> None:
         """Show on a terminal what a long phase without steps is at; nothing is written to the file."""
         if self._route is not None:
             self._route.progress(label, done, total)
 
-    def _now(self, step: int | None) -> int:
-        return max(self._step, 0) if step is None else step
+    @property
+    def _now(self) -> int:
+        """The newest step."""
+        return max(self._step, (self._count or 0) - 1, self._past or 0, 0)
 
     def _log(self, kind: type[StepRecord], step: int, values: Mapping[str, Any], record: Any = None) -> None:
         if self._route is None:
@@ -264,6 +256,7 @@ class TrainingRunLogger:
         route = self._route
         assert route is not None
         time_ = utc_now()
+        route.step = step
         self._device.poll()
         if late:
             self._device.put(late, lambda numbers: route.emit(_complete(kind, time_, step, known, late, numbers)))
@@ -280,7 +273,7 @@ class TrainingRunLogger:
         if late:
             route.trouble("device-late", f"the device did not finish: {late} records lack its numbers")
         took = round((time.monotonic() - self._began) * 1000)
-        route.close(End(time=utc_now(), step=max(self._step, 0), status=status, reason=reason, duration_ms=took))
+        route.close(End(time=utc_now(), step=self._now, status=status, reason=reason, duration_ms=took))
 
     finish = close  # what people who come from W&B look for
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .errors import UnknownSetting, nearest
-from .records import Allocator, Dataset, Event, Gpu, GpuModel, Header, Metrics, Other, Record, fields
+from .records import Allocator, Dataset, End, Event, Gpu, GpuModel, Header, Metrics, Other, Record, fields
 
 Tag = tuple[str, "float | str"]
 
@@ -51,11 +51,11 @@ def tags(record: Record | Other, scheme: str, several_gpus: bool = False) -> lis
     if scheme not in ALWAYS_BY_GPU:
         raise UnknownSetting(f"no names for {scheme!r}{nearest(scheme, ALWAYS_BY_GPU)}")
     if isinstance(record, Metrics):
-        return [(name, _plain(value)) for name, value in record.values.items() if value is not None]
+        return [(_utf8(name), _plain(value)) for name, value in record.values.items() if value is not None]
     if isinstance(record, Allocator):
         return list(_segments(record, several_gpus))
     if isinstance(record, Event):
-        return [(f"event/{record.rule or record.severity}", event_text(record))]
+        return [(_utf8(f"event/{record.rule or record.severity}"), event_text(record))]
     if record.kind not in TABLE:
         return []
     by_gpu = several_gpus or (ALWAYS_BY_GPU[scheme] and isinstance(record, Gpu))
@@ -108,10 +108,11 @@ def _name(prefix: str, field: str) -> str:
 def _segments(record: Allocator, several_gpus: bool) -> Iterator[Tag]:
     group = f"allocator{_between(record, several_gpus)}"
     for segment in record.stats or []:
-        yield f"{group}/{segment.name}_mib", segment.device / 2**20
+        name = f"{group}/{_utf8(segment.name)}"
+        yield f"{name}_mib", segment.device / 2**20
         for place in ("managed", "pinned", "pageable"):
             if size := getattr(segment, place):
-                yield f"{group}/{segment.name}_{place}_mib", size / 2**20
+                yield f"{name}_{place}_mib", size / 2**20
 
 
 def _plain(value: "bool | float") -> float:
@@ -120,33 +121,42 @@ def _plain(value: "bool | float") -> float:
 
 def event_text(event: Event) -> str:
     """An event in one line."""
-    return f"{event.message}: {event.advice}" if event.advice else event.message
+    return _utf8(f"{event.message}: {event.advice}" if event.advice else event.message)
+
+
+def _utf8(text: str) -> str:
+    """Text that every backend can hold: a lone surrogate, which no file of theirs can, becomes \\ud800."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def config(record: Record | Other) -> dict[str, Any]:
     """What a record says about the run as a whole, as entries of the backend's configuration."""
     if isinstance(record, Header):
-        given = _finite(record.config)
+        given = _plain_data(record.config)
         own = given if isinstance(given, dict) else {} if given is None else {"config": given}
         return {**own, "stepscope": _known(record, leave_out=("config", "time"))}
     if isinstance(record, Dataset):
-        return {f"dataset/{record.split or 'train'}": _known(record, leave_out=("split", "time", "step"))}
+        return {f"dataset/{_utf8(record.split or 'train')}": _known(record, leave_out=("split", "time", "step"))}
     if isinstance(record, GpuModel):
         return {f"gpu/{record.id or 0}": _known(record, leave_out=("id", "time", "step"))}
+    if isinstance(record, End):
+        return {"end": _known(record, leave_out=("time",))}
     return {}
 
 
 def _known(record: Record, leave_out: tuple[str, ...]) -> dict[str, Any]:
     data = msgspec.to_builtins(record)
-    return {k: v for k, v in data.items() if k != "log" and k not in leave_out}
+    return {k: _plain_data(v) for k, v in data.items() if k != "log" and k not in leave_out}
 
 
-def _finite(value: Any) -> Any:
+def _plain_data(value: Any) -> Any:
     """Free-form data with the numbers that are not finite as text: configurations have no other way to keep them."""
     if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {_utf8(str(key)): _plain_data(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [_plain_data(item) for item in value]
+    if isinstance(value, str):
+        return _utf8(value)
     if isinstance(value, float) and value - value != 0:
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -70,12 +70,12 @@ def test_a_missing_folder_is_unusable(call, tmp_path):
 def test_wide_names_keep_the_columns_straight(call, write):
     """A name in wide characters does not shift what stands beside it, and control characters do nothing."""
     write(whole_run(), "実験/training.json")
-    folder = write(whole_run(name="\x1b[31mred\nname"), "plain/training.json").parent.parent
+    folder = write(whole_run(name="\x1b[31mred\nname \u202e"), "plain/training.json").parent.parent
     lines = call("list", folder).stdout.splitlines()
     # a wide character takes two cells: the row that has two of them is two characters shorter up to its status
     assert len({line.index("finished") + (2 if "実験" in line else 0) for line in lines[1:]}) == 1
     assert len(lines) == 3
-    assert "\x1b" not in "".join(lines)
+    assert not {"\x1b", "\u202e"} & set("".join(lines))
 
 
 def test_a_killed_run_is_seen_as_cut_off_at_once(call, tmp_path):

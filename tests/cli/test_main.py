@@ -122,6 +122,17 @@ def test_an_error_is_said_once(process, tmp_path, command):
     assert re.fullmatch(r"stepscope: [^\n]*none\.json[^\n]*\n", done.stderr)
 
 
+def test_a_crash_is_not_taken_for_a_no(monkeypatch, capsys):
+    """A fault of the program itself is exit code 70, with the traceback that a report needs."""
+    from stepscope.cli import main
+
+    monkeypatch.setattr(main, "app", lambda: 1 / 0)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_reader_that_leaves_ends_it_quietly(write, form):
     """`stepscope export | head -1` prints one line and nothing on stderr; the exit code is SIGPIPE's."""

@@ -40,12 +40,12 @@ class Outcomes:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.broken.append(f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}")
+            self.broken.append(f"{report.nodeid}: {_why(report)}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         ids, _, why = self.tests[report.nodeid]
         if report.failed:
-            self.broken.append(f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}")
+            self.broken.append(f"{report.nodeid}: {_why(report)}")
             self.tests[report.nodeid] = (ids, "failed", why)
         elif report.skipped:
             waiting = hasattr(report, "wasxfail")
@@ -53,6 +53,14 @@ class Outcomes:
             self.tests[report.nodeid] = (ids, "waiting" if waiting else "not run", reason)
         elif report.when == "call":
             self.tests[report.nodeid] = (ids, "kept", "")
+
+
+def _why(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """The failure in one line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = str(crash.message if crash else report.longreprtext).strip()
+    promote = "; it has arrived: take the mark `waits` away" if text.startswith("[XPASS(strict)]") else ""
+    return (text.splitlines() or ["failed"])[0] + promote
 
 
 def read_index() -> dict[str, tuple[str, str]]:
@@ -69,7 +77,7 @@ def run(arguments: list[str]) -> Outcomes:
     """The outcome of each test of this folder."""
     outcomes, printed = Outcomes(), io.StringIO()
     with contextlib.redirect_stdout(printed):
-        code = pytest.main([str(HERE), "--tb=line", "-q", *arguments], plugins=[outcomes])
+        code = pytest.main([str(HERE), "--tb=line", "-q", "-p", "no:cacheprovider", *arguments], plugins=[outcomes])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not outcomes.broken:
         outcomes.broken.append(f"pytest ended with {code!r}:\n{printed.getvalue()}")
     return outcomes

@@ -255,7 +255,10 @@ def test_a_healthy_run_warns_of_nothing(trained):
 @WAITS
 @pytest.mark.promise("updates/frozen-warning", "updates/frozen-names")
 def test_frozen_parameters_are_named(tmp_path):
-    """“frozen params” and below them “{name}: {ratio:.2e}”, once the rate is too small to move any of them."""
+    """“frozen params” and below them “{name}: {ratio:.2e}”, once the rate moves none of them.
+
+    The warning's emoji, which is mis-encoded in the document, is mended.
+    """
     words = "--dataset wikitext --epochs 1 --lr 1e-30 --weight_monitor --weight_monitor_interval 1"
     lines = program(TRAINER, words, at=tmp_path).splitlines()
     warning = r"  ⚠️  Step \d+: \d+ frozen params \(update_ratio <= 1e-12 for 3 consecutive steps\)"

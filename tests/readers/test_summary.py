@@ -66,8 +66,9 @@ def test_progress_counts_from_zero_or_one(summary, first, last, progress):
     assert summary(header(total_steps=100), step(first, 1), step(last, 2)).progress == progress
 
 
-def test_progress_by_epochs(summary):
-    """Where steps have no total, epochs tell; where nothing has, nothing is told."""
+def test_progress_by_tokens_or_epochs(summary):
+    """Where steps have no total, tokens or epochs tell; where nothing has, nothing is told."""
+    assert summary(header(total_tokens=80), step(1, step_tokens=10), step(2, step_tokens=10)).progress == 0.25
     assert summary(header(total_epochs=4.0), step(9, epoch=1.0)).progress == 0.25
     assert summary(header(), step(9, epoch=1.0)).progress is None
 

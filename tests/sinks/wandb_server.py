@@ -7,6 +7,7 @@ with WandbServer() as server:
 
 import json
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -76,6 +77,11 @@ class WandbServer:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wandb: WandbServer
+
+    def handle(self) -> None:
+        """Answer requests until the client has gone."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def do_POST(self) -> None:
         data = json.loads(self._body() or b"{}") if "json" in self.headers.get("Content-Type", "") else self._body()

@@ -4,11 +4,12 @@
     stepscope show output/training.json
 
 Exit codes: 0 all is well, 1 the answer is no (each command says which), 2 the command or its file is unusable,
-130 interrupted, 141 nobody reads the output any more.
+70 a fault of stepscope itself, 130 interrupted, 141 nobody reads the output any more.
 """
 
 import os
 import sys
+import traceback
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +27,7 @@ from .sync import sync
 from .tail import tail
 from .verify import verify
 
-UNUSABLE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+UNUSABLE, FAULT, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
 
 
 class Commands(TyperGroup):
@@ -101,4 +102,9 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # what the locale cannot show becomes \\x…, never an exception
             stream.reconfigure(errors="backslashreplace")
     answer_shells()
-    app()
+    try:
+        app()
+    except Exception:  # noqa: BLE001 - nobody may take a crash for exit code 1, the answer "no"
+        traceback.print_exc()
+        say("this is a fault of stepscope itself: please report it with what stands above")
+        sys.exit(FAULT)

@@ -31,6 +31,9 @@ STYLES = {
 }
 
 
+JOINERS = "\u200c\u200d"  # they hold emoji and Persian words together
+
+
 class Column(NamedTuple):
     """A column of a table: its side, whether it may be folded on a narrow screen, how soon it is left out."""
 
@@ -74,6 +77,8 @@ def clean(text: str) -> str:
 def _visible(char: str) -> str:
     if char in "\n\r\t":
         return " "
+    if char in JOINERS:
+        return char
     return char if unicodedata.category(char) not in ("Cc", "Cf", "Cs") else "\N{REPLACEMENT CHARACTER}"
 
 

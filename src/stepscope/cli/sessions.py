@@ -88,11 +88,17 @@ def wandb_offline(session: Session, note: Note) -> Entry:
 
 def uploaded_torn(entry: Entry) -> bool:
     """Whether somebody has uploaded what a killed session left."""
-    return any(any(folder.glob("*.synced")) for folder in _torn(_wandb_folders(entry), entry))
+    return any(is_uploaded(folder) for folder in _torn(_wandb_folders(entry), entry))
+
+
+def is_uploaded(folder: Path) -> bool:
+    """Whether `wandb sync` has sent a folder."""
+    return any(folder.glob("*.synced"))
 
 
 def _wandb_folders(entry: Entry) -> Iterable[Path]:
-    return Path(entry.folder).glob(f"wandb/offline-run-*-{entry.target}")
+    logs = Path(entry.folder).glob(f"wandb/offline-run-*/run-{entry.target}.wandb")
+    return [log.parent for log in logs]
 
 
 def tensorboard(session: Session, note: Note) -> Entry:

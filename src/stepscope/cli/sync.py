@@ -11,6 +11,7 @@ from ..errors import MissingExtra, RunFileError, StepscopeError
 from .files import HERE, Json, RunFile, locate
 from .refill import Done, Where, refill
 from .screen import print_json, put, say
+from .sessions import is_uploaded
 
 
 class Backend(StrEnum):
@@ -87,4 +88,5 @@ def _tell(done: Done, offline: bool) -> None:
         return
     put(f"{done.sent} of {done.total} records to {done.backend}: {done.address}")
     if offline:
-        put(f"send them with: wandb sync {' '.join(done.parts)}")
+        waiting = [part for part in done.parts if not is_uploaded(Path(part))]
+        put(f"send them with: wandb sync {' '.join(waiting)}")

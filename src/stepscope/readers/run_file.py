@@ -11,7 +11,7 @@ Nothing is decoded before somebody looks. What a rewind superseded is left out u
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -55,9 +55,17 @@ class Run:
         self._text = text
 
     @cached_property
+    def _bounds(self) -> list[Header | End]:
+        """How the attempts began and ended, in the order of the file."""
+        blocks = (
+            block for block in self._text.blocks if self._text.text(block, "run") or self._text.text(block, "end")
+        )
+        return [record for block in blocks for record in self._text.read(block) if isinstance(record, (Header, End))]
+
+    @property
     def headers(self) -> list[Header]:
         """The header of each attempt."""
-        return list(iter(Records(self._text, "run")))  # without counting all records first
+        return [record for record in self._bounds if isinstance(record, Header)]
 
     @property
     def header(self) -> Header | None:
@@ -65,9 +73,21 @@ class Run:
         return self.headers[-1] if self.headers else None
 
     @property
+    def end(self) -> End | None:
+        """How the newest attempt ended; None if it still runs or was cut off."""
+        last = self._bounds[-1] if self._bounds else None
+        return last if isinstance(last, End) else None
+
+    @cached_property
+    def _first(self) -> Header:
+        """The header that the file begins with: rank and id are the same in every attempt."""
+        found = [record for block in self._text.blocks[:1] for record in self._text.read(block, "run")]
+        return found[0] if found else Header()
+
+    @property
     def rank(self) -> int:
         """The rank that wrote this file."""
-        return self.header.rank if self.header else 0
+        return self._first.rank
 
     @cached_property
     def steps(self) -> Sequence[Step]:
@@ -84,19 +104,14 @@ class Run:
         """What happened, on every rank."""
         return cast(Sequence[Event], self.records("event"))
 
-    @cached_property
-    def end(self) -> End | None:
-        """How the newest attempt ended; None if it still runs or was cut off."""
-        for block in reversed(self._text.blocks):
-            if self._text.read(block, "end") or self._text.read(block, "run"):
-                last = [record for record in self._text.read(block) if isinstance(record, (End, Header))][-1]
-                return last if isinstance(last, End) else None
-        return None
-
     @property
     def ranks(self) -> "dict[int, Run]":
         """The run by rank: this file, and those of the other ranks that lie beside it."""
         return {self.rank: self, **self._beside[0]}
+
+    def _each_rank(self) -> "Iterator[Run]":
+        yield self  # the others are not opened unless they are asked for
+        yield from self._beside[0].values()
 
     @cached_property
     def _beside(self) -> "tuple[dict[int, Run], list[Problem]]":
@@ -105,16 +120,12 @@ class Run:
         for rank, path in rank_files(self.path).items():
             try:
                 runs[rank] = read_run(path)
-                self._same_run(runs[rank])
+                if runs[rank]._first.id != self._first.id:
+                    raise RunFileError(f"{path} belongs to another run: its id is {runs[rank]._first.id!r}")
             except RunFileError as error:
                 runs.pop(rank, None)
                 wrong.append(Problem(1, 0, "", f"left out: {error}", str(path)))
         return runs, wrong
-
-    def _same_run(self, other: "Run") -> None:
-        mine, its = self.header.id if self.header else "", other.header.id if other.header else ""
-        if mine != its:
-            raise RunFileError(f"{other.path.name} belongs to another run: its id is {its!r}, not {mine!r}")
 
     @cached_property
     def problems(self) -> list[Problem]:
@@ -150,7 +161,7 @@ class Run:
 
     def series(self, name: str, superseded: bool = False) -> Series:
         """The numbers of a name over the steps: of this file, or of the first rank that has it."""
-        for run in self.ranks.values():
+        for run in self._each_rank():
             series = read_series(run._text, name, superseded)
             if len(series):
                 return series

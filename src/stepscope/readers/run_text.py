@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from ..records import KINDS, Other, fields
-from .blocks import Block, cut, pieces
+from .blocks import Block, cut, mentions, pieces
 from .careful import AROUND, UNREADABLE, records
 from .on_disk import Bytes
 
@@ -83,9 +83,9 @@ def _read(text: bytes, kind: str | None) -> list[Any]:
     """The records of a kind, or all."""
     if kind is None:
         return decode(text, decode_typed)
-    if kind in TYPED:
-        return [record for record in decode(text, _decode_kind(kind)) if type(record) is TYPED[kind]]
-    named = [piece for _, piece in pieces(text) if not kind.isascii() or f'"{kind}"'.encode() in piece]
+    if struct := TYPED.get(kind):
+        return [record for record in decode(text, _decode_kind(kind)) if type(record) is struct]
+    named = [piece for _, piece in pieces(text) if mentions(piece, kind)]
     return [record for piece in named for record in records(piece) if record.kind == kind]
 
 
@@ -104,7 +104,7 @@ class RunText:
     def text(self, block: Block, kind: str | None = None) -> bytes:
         """The text of a block; none where it holds no records of the kind, as most blocks hold one kind or two."""
         text = self.data[block.start : block.end]
-        return text if kind is None or not kind.isascii() or f'"{kind}"'.encode() in text else b""
+        return text if kind is None or mentions(text, kind) else b""
 
     def read(self, block: Block, kind: str | None = None, superseded: bool = False) -> list[Any]:
         """The records of a block: of a kind or of all, with or without what was superseded later."""

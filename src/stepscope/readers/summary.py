@@ -98,6 +98,7 @@ def summarize(run: Run, now: datetime | None = None) -> Summary:
     idle = seconds(times[-1], (now or datetime.now(UTC)).replace(tzinfo=None).isoformat()) if times else None
     status = end.status if end else _status(run.header, idle, speed.step_ms)
     done = last.step + (first.step == 0) if count else 0  # whether the run counts from 0 or from 1
+    tokens = _tokens(found["step_tokens"], last.step - first.step + 1)
     return Summary(
         path=str(run.path),
         status=status,
@@ -115,10 +116,10 @@ def summarize(run: Run, now: datetime | None = None) -> Summary:
         first_step=first.step if count else None,
         last_step=last.step if count else None,
         total_steps=header.total_steps,
-        progress=_progress(header, done, last.epoch),
+        progress=_progress(header, done, tokens, last.epoch),
         eta_s=_eta(header, done, speed.step_ms) if status == "running" else None,
         epoch=last.epoch,
-        tokens=_tokens(found["step_tokens"], last.step - first.step + 1),
+        tokens=tokens,
         lr=last.lr,
         loss=curve(found["loss"]),
         eval=curve(columns(run.evals, ["loss"])["loss"]),
@@ -157,10 +158,12 @@ def _status(header: Header | None, idle: float | None, step_ms: float | None) ->
     return "running" if alive else "cut off"
 
 
-def _progress(header: Header, done: int, epoch: float | None) -> float | None:
-    """How much of the run is done, 0 to 1, by steps or by epochs."""
+def _progress(header: Header, done: int, tokens: int | None, epoch: float | None) -> float | None:
+    """How much of the run is done, 0 to 1, by steps, tokens or epochs."""
     if done and header.total_steps:
         return min(1.0, done / header.total_steps)
+    if tokens and header.total_tokens:
+        return min(1.0, tokens / header.total_tokens)
     if epoch is not None and header.total_epochs:
         return min(1.0, epoch / header.total_epochs)
     return None

@@ -10,7 +10,7 @@ Tracking a step again replaces its value, which is what makes a refill safe. Tex
 from contextlib import suppress
 from typing import Any
 
-from ..records import End, Header, Record
+from ..records import Header, Record
 from ..tags import Names, config
 
 
@@ -49,8 +49,6 @@ class Aim:
         """Track the numbers of a record."""
         for key, value in config(record).items():
             self._run[key] = value
-        if isinstance(record, End):
-            self._run["end"] = {"status": record.status, "reason": record.reason or ""}
         step = getattr(record, "step", 0)
         for name, value in self.names.tags(record):
             tracked = self._text(value) if isinstance(value, str) else float(value)

@@ -26,6 +26,7 @@ from .worth import Worth
 POLL_S = 0.2  # the thread looks this often: waking it for each record would cost the training thread more
 IDLE_POLLS = 10  # after that many looks in vain, what the backend still holds is sent
 BACKOFF_S = (0.5, 2.0, 8.0)
+BREATH_S = 0.1  # instead of those, at the end
 EXIT_S = 3.5  # what all backends together may add to the exit
 
 OnTrouble = Callable[[str, str, str], Any]
@@ -115,18 +116,26 @@ class Background:
         return f"the run file has every record: stepscope sync FILE --to {self.name}"
 
     def _work(self) -> None:
+        sink = None
         try:
             sink = self._tried(self._make)
-            if sink is not None:
-                self.state = "open"
-                self._quietly(self._on_ready, getattr(sink, "address", None))
-                self._report(sink)
-                self._tried(sink.close)
-                self.state = "closed" if self.state == "open" else self.state
+            self.state = "open"
+            self._quietly(self._on_ready, getattr(sink, "address", None))
+            self._report(sink)
+            self._end(sink)
         except _GivenUp as given_up:
             self._park(given_up)
+            self._quietly(getattr(sink, "close", nothing))
         finally:
             self._done.set()
+
+    def _end(self, sink: Sink) -> None:
+        try:
+            sink.close()
+        except BaseException as error:  # noqa: BLE001 - foreign code may raise anything, SystemExit too
+            why = f"{self.name} did not end well, its last records may be missing: {_in_one_line(error)}"
+            self.say(f"{self.name}-unfinished", why, self._refill)
+        self.state = "closed" if self.state == "open" else self.state
 
     def _report(self, sink: Sink) -> None:
         """Write records until there are no more."""
@@ -153,8 +162,7 @@ class Background:
             return False
         except _GivenUp as given_up:
             self._failed += 1
-            if failed_before or self._stopping.is_set():
-                self._quietly(sink.close)
+            if failed_before:
                 raise
             self.say(f"{self.name}-refused", f"{self.name} did not take a {record.kind} record: {given_up}", "")
             return True
@@ -163,14 +171,19 @@ class Background:
 
     def _tried(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """What `call` returns, tried again after each of the pauses."""
-        for pause in (*self._backoff_s, None):
+        pauses = iter(self._backoff_s)
+        while True:
             try:
                 return call(*arguments)
             except BaseException as error:  # foreign code may raise anything, SystemExit too
-                if pause is None or self._stopping.is_set() or isinstance(error, StepscopeError):
+                pause = next(pauses, None)
+                if pause is None or isinstance(error, StepscopeError):
                     raise _GivenUp(_in_one_line(error)) from error
-            self._stopping.wait(pause)
-        return None
+            self._pause(pause)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stopping.wait(seconds):  # no time for more than a breath
+            time.sleep(min(seconds, BREATH_S))
 
     def _park(self, why: "_GivenUp") -> None:
         if self.state == "abandoned":

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from ..records import Record, Rewind
+from ..records import Header, Record, Rewind
 from ..tags import Names, config
 
 FLUSH_S = 2.0
@@ -37,7 +37,7 @@ class TensorBoard:
         self._event = Event
         self._clock, self._flushed = clock, clock()
         self.names = Names("tensorboard")
-        self._params: dict[str, Any] = {}
+        self._has_params = False
         begin = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
         self.path = os.path.join(folder, f"{begin}.{next(_numbers)}.stepscope")
         self._writer = RecordWriter(open(self.path, "xb"))  # noqa: SIM115 - closed with the sink
@@ -53,9 +53,9 @@ class TensorBoard:
         values = [_value(name, value) for name, value in self.names.tags(record)]
         about = config(record)
         values += [_text(f"config/{key}", _readable(value)) for key, value in about.items()]
-        if about:
-            self._params.update(_flat(about))
-            values.append(_hparams(self._params))
+        if isinstance(record, Header) and not self._has_params:
+            self._has_params = True  # TensorBoard looks at the first ones alone
+            values.append(_hparams(_flat(about)))
         if values:
             from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -99,7 +99,7 @@ def _text(name: str, text: str) -> Any:
     from tensorboard.compat.proto.types_pb2 import DT_STRING
 
     about = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-    tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode("utf-8", "backslashreplace")])
+    tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode()])
     return Summary.Value(tag=name, metadata=about, tensor=tensor)
 
 
@@ -111,13 +111,12 @@ def _readable(value: Any) -> str:
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
     """Nested data as `a/b` → text, number or truth value."""
     if not isinstance(value, dict):
-        plain = value if isinstance(value, (bool, int, float, str)) else json.dumps(value)
-        return {name: plain.encode("utf-8", "backslashreplace").decode() if isinstance(plain, str) else plain}
+        return {name: value if isinstance(value, (bool, int, float, str)) else json.dumps(value)}
     return {k: v for key, item in value.items() for k, v in _flat(item, f"{name}/{key}" if name else str(key)).items()}
 
 
 def _hparams(params: dict[str, Any]) -> Any:
-    """The configuration for the HParams tab: the later one counts."""
+    """The configuration for the HParams tab."""
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionStartInfo
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import StepscopeError
-from ..records import Allocator, Dataset, End, Event, GpuModel, Header, Record, StepRecord
+from ..records import Allocator, End, Event, Header, Record, StepRecord
 from ..tags import NAMED, Names, config, event_text
 from . import wandb_service
 
@@ -81,33 +81,30 @@ class Wandb:
 
     def write(self, record: Record) -> None:
         """Take a record; it is sent when a record of another step comes."""
-        if isinstance(record, (Header, Dataset, GpuModel)):
-            self.names.see(record)
-            self._run.config.update(config(record), allow_val_change=True)
-            return
+        self.names.see(record)
+        if about := config(record):
+            self._run.config.update(about, allow_val_change=True)
         if isinstance(record, End):
             self._exit_code = int(record.status in ("failed", "stopped"))
-            return
         if isinstance(record, Event) and record.severity in ALERTS:
             self._run.alert(record.rule or "stepscope", event_text(record), level=ALERTS[record.severity])
         if record.kind in NAMED and isinstance(record, StepRecord):
             if self._waiting and self._waiting[0].step != record.step:
                 self.flush()
-            self.names.see(record)
             self._waiting.append(record)
 
     def flush(self) -> None:
         """Send the records that wait, as one row: as several where the same name comes twice."""
-        waiting, self._waiting = self._waiting, []
         row: dict[str, Any] = {}
-        for record in waiting:
+        for record in self._waiting:
             values = {**dict(self.names.tags(record)), **self._charts(record)}
             if row.keys() & values.keys():
                 self._send(row, record)
                 row = {}
             row |= values
         if row:
-            self._send(row, waiting[-1])
+            self._send(row, self._waiting[-1])
+        self._waiting = []  # only now, so that a second try after an error has them still
 
     def _send(self, row: dict[str, Any], record: StepRecord) -> None:
         number, self.next_row = self.next_row, None if self.next_row is None else self.next_row + 1

@@ -1,0 +1,316 @@
+"""A disk that refuses, and a file that is taken away: training goes on, says it once, and loses nothing that fits."""
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope import StepscopeError, TrainingRunLogger
+from stepscope.sinks import jsonfile
+
+from .conftest import Program, rules, steps
+
+LIMIT = """
+import resource
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+"""
+NOBODY = """
+stepscope.TrainingRunLogger  # while its files can be read
+if os.geteuid() == 0:
+    os.chown(".", 65534, 65534)
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+"""
+OFTEN = """
+import functools
+from stepscope.sinks.jsonfile import JsonFile
+JsonFile.create = functools.partial(JsonFile.create, sync_every=0.02)
+
+def wait_for(path):
+    end = time.monotonic() + 10
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.01)
+"""
+
+
+class Disk:
+    """The system's writes, which can be made to fail or to take long; time stands still else."""
+
+    def __init__(self) -> None:
+        self.refusal: int | None = None
+        self.room: int | None = None  # bytes that a write can take, while there is no more
+        self.slowness = 0.0
+        self.now = 1000.0
+        self._pwrite = os.pwrite
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        self.now += self.slowness
+        if self.refusal:
+            raise OSError(self.refusal, os.strerror(self.refusal))
+        if self.room is not None and len(data) > 3:  # the tail overwrites what is there
+            return self._pwrite(fd, data[: self.room], offset)
+        return self._pwrite(fd, data, offset)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """A disk in the test's hand."""
+    found = Disk()
+    monkeypatch.setattr(os, "pwrite", found.pwrite)
+    monkeypatch.setattr(jsonfile, "perf_counter", lambda: found.now)
+    return found
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"mounting does not work here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def step(run: TrainingRunLogger, number: int) -> None:
+    """One step."""
+    run.log_step(number, 0.5, 1024, 10, 0.5, 2.0, 1e-3)
+
+
+def test_a_full_disk_ends_nothing(program: Program, tmp_path: Path) -> None:
+    """The loop goes on past the disk's limit, says it once, and what fitted is whole."""
+    done = program(LIMIT, "limit(20_000); run = logger(); steps(500); run.close(); print('the loop is through')")
+    assert (done.status, done.err) == (0, "")
+    assert "the loop is through" in done.out
+    assert len(done.said) == 1
+    assert "File too large" in done.said[0] or "no space left" in done.said[0]
+    kept = steps(tmp_path / "training.json")
+    assert kept == list(range(len(kept)))
+    assert 50 < len(kept) < 150
+
+
+def test_space_that_comes_back_brings_the_records(program: Program, tmp_path: Path) -> None:
+    """What the disk refused waits in memory and is written, in order, when there is room, with an event."""
+    code = "limit(20_000); run = logger(); steps(400); limit(10**9); steps(400, 500); run.close()"
+    done = program(LIMIT, code)
+    assert done.status == 0
+    assert len(done.said) == 1
+    assert steps(tmp_path / "training.json") == list(range(500))
+    assert rules(tmp_path / "training.json")[0] == "run-file-refused"
+
+
+def test_a_full_file_system_ends_nothing(program: Program, small_disk: Path) -> None:
+    """On a real file system without room: one message, all that fitted, and the rest once there is room."""
+    file = small_disk / "training.json"
+    code = f"""
+    run = logger({str(file)!r})
+    with open({str(small_disk / "filler")!r}, "wb", buffering=0) as filler:
+        try:
+            while filler.write(bytes(4096)): pass
+        except OSError: pass
+    steps(200)
+    print("refused", os.path.getsize({str(file)!r}))
+    os.unlink({str(small_disk / "filler")!r})
+    steps(200, 250)
+    run.close()
+    """
+    done = program(code)
+    assert (done.status, done.err) == (0, "")
+    assert "refused 4096" in done.out
+    assert len(done.said) == 1
+    assert steps(file) == list(range(250))
+
+
+@pytest.mark.parametrize("refusal", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS], ids=errno.errorcode.get)
+def test_a_refusal_is_outlived(disk: Disk, make_run: Callable[..., Any], refusal: int) -> None:
+    """No refusal of the disk reaches the caller; a second later the records are tried again, and none is lost."""
+    run = make_run(strict=False)
+    step(run, 0)
+    disk.refusal = refusal
+    step(run, 1)
+    step(run, 2)
+    assert steps(run.path) == [0]
+    disk.refusal, disk.now = None, disk.now + 1.1
+    step(run, 3)
+    assert steps(run.path) == [0, 1, 2, 3]
+    assert rules(run.path) == ["run-file-refused"]
+
+
+def test_a_write_that_is_cut_short_leaves_no_trace(disk: Disk, make_run: Callable[..., Any]) -> None:
+    """Where the disk takes a part of a record only, the file ends behind the record before it."""
+    run = make_run(strict=False)
+    step(run, 0)
+    for disk.room in (0, 1, 2, 3, 50, 100):
+        step(run, 1)
+        assert steps(run.path) == [0]
+        disk.now += 2
+    disk.room = None
+    run.close()
+    assert steps(run.path) == [0, 1, 1, 1, 1, 1, 1]
+
+
+def test_the_file_grows_no_faster_than_the_disk_allows(disk: Disk, make_run: Callable[..., Any]) -> None:
+    """While the disk refuses, it is asked once a second, not at every record."""
+    run = make_run(strict=False)
+    asked = []
+    disk.refusal = errno.ENOSPC
+    step(run, 0)
+    real, os.pwrite = os.pwrite, lambda *arguments: asked.append(arguments) or real(*arguments)
+    for number in range(100):
+        step(run, number)
+        disk.now += 0.1
+    os.pwrite = real
+    assert 8 <= sum(len(data) > 3 for _, data, _ in asked) <= 11
+
+
+def test_what_memory_cannot_hold_is_counted(disk: Disk, make_run: Callable[..., Any], capsys: Any) -> None:
+    """Past eight megabytes the newest records are lost, and the end of the run says how many."""
+    run = make_run(strict=False, verbosity=0)
+    disk.refusal = errno.ENOSPC
+    for number in range(12):
+        run.message("x" * (1 << 20), step=number)
+    disk.refusal = None
+    run.close()
+    lost = [number for number in range(12) if f'"step":{number},"message":"xxx' not in run.path.read_text()]
+    assert lost
+    assert lost == list(range(lost[0], 12))
+    assert f"{len(lost)} records" in capsys.readouterr().out
+
+
+def test_a_slow_write_is_said(disk: Disk, make_run: Callable[..., Any]) -> None:
+    """A write that takes long is an event with the time it took, once; the end says how often."""
+    run = make_run(strict=False)
+    disk.slowness = 2.0
+    for number in range(3):
+        step(run, number)
+    disk.slowness = 0.0
+    run.close()
+    assert steps(run.path) == [0, 1, 2]
+    assert rules(run.path)[0] == "run-file-slow"
+    assert "took 2.0 s" in run.path.read_text()
+
+
+def test_strict_raises_what_training_would_outlive(disk: Disk, make_run: Callable[..., Any]) -> None:
+    """With `strict=True` the refusal is an error at the call."""
+    run = make_run()
+    disk.refusal = errno.ENOSPC
+    with pytest.raises(StepscopeError, match="No space left on device"):
+        step(run, 0)
+
+
+def test_a_removed_file_is_written_again(program: Program, tmp_path: Path) -> None:
+    """A run file that somebody unlinks comes back with every record, and an event says so."""
+    code = "run = logger(); steps(50); os.unlink('training.json'); wait_for('training.json'); steps(50, 100); run.close()"
+    done = program(OFTEN, code)
+    assert (done.status, done.err) == (0, "")
+    assert len(done.said) == 1
+    assert steps(tmp_path / "training.json") == list(range(100))
+    assert rules(tmp_path / "training.json") == ["run-file-restored"]
+
+
+def test_a_file_removed_just_before_the_end_is_written_again(program: Program, tmp_path: Path) -> None:
+    """Closing looks once more whether the file is there, and says what it did."""
+    done = program("run = logger(); steps(50); os.unlink('training.json'); run.close()")
+    assert (done.status, done.err) == (0, "")
+    assert steps(tmp_path / "training.json") == list(range(50))
+    assert len(done.said) == 1
+
+
+def test_a_file_put_in_its_place_is_left_alone(program: Program, tmp_path: Path) -> None:
+    """Where another file took the name, the run goes on under the next free one."""
+    code = """
+    run = logger(); steps(50)
+    with open("other", "w") as other: other.write("precious")
+    os.replace("other", "training.json")
+    wait_for("training-2.json")
+    steps(50, 100); run.close(); print(run.path.name)
+    """
+    done = program(OFTEN, code)
+    assert done.status == 0
+    assert done.out.splitlines()[-1] == "training-2.json"
+    assert len(done.said) == 1
+    assert (tmp_path / "training.json").read_text() == "precious"
+    assert steps(tmp_path / "training-2.json") == list(range(100))
+
+
+def test_a_renamed_file_is_followed(program: Program, tmp_path: Path) -> None:
+    """A run file that was moved is the same file: its records go on there, and nothing is said."""
+    done = program("run = logger(); steps(50); os.rename('training.json', 'kept.json'); steps(50, 100); run.close()")
+    assert (done.status, done.said) == (0, [])
+    assert steps(tmp_path / "kept.json") == list(range(100))
+
+
+def test_a_removed_folder_ends_nothing(program: Program, tmp_path: Path) -> None:
+    """When the whole folder goes, the loop goes on, and it is said once."""
+    code = """
+    run = logger("out/training.json"); steps(50); shutil.rmtree("out")
+    time.sleep(0.2); steps(50, 100); run.close(); print("the loop is through")
+    """
+    done = program(OFTEN, code)
+    assert (done.status, done.err) == (0, "")
+    assert "the loop is through" in done.out
+    assert len(done.said) == 1
+
+
+def test_a_folder_that_turns_read_only_ends_nothing(program: Program, tmp_path: Path) -> None:
+    """An open file outlives its folder's mode; nothing is lost, so nothing is said."""
+    code = "run = logger(); steps(50); os.chmod('.', 0o555); steps(50, 100); run.close()"
+    done = program(NOBODY, code)
+    assert (done.status, done.err, done.said) == (0, "", [])
+    assert steps(tmp_path / "training.json") == list(range(100))
+
+
+def test_a_read_only_folder_raises_when_the_logger_is_made(program: Program, tmp_path: Path) -> None:
+    """A file that cannot be made is an error at once, with its name and what to do."""
+    code = """
+    os.chmod(".", 0o555)
+    try: logger()
+    except stepscope.StepscopeError as error: print(type(error).__name__, error)
+    """
+    done = program(NOBODY, code)
+    assert done.out == "RunFileError cannot make training.json: Permission denied; choose another log_file\n", done.err
+
+
+def test_a_rank_that_cannot_make_its_file_goes_on(program: Program, tmp_path: Path) -> None:
+    """Ranks above 0 make their file in the middle of training, so there the disk's refusal raises nothing."""
+    code = "os.chmod('.', 0o555); run = logger(rank=1, world_size=2); steps(3); run.close(); print('the loop is through')"
+    done = program(NOBODY, code)
+    assert (done.status, done.err) == (0, "")
+    assert "the loop is through" in done.out
+    assert len(done.said) == 1
+
+
+@pytest.mark.parametrize("make", ["folder", "under_a_file"])
+def test_a_path_that_cannot_be_a_file_raises(tmp_path: Path, make: str) -> None:
+    """A folder, or a file where a folder should be, is an error that names it and says what to give."""
+    (tmp_path / "taken").write_text("x")
+    path = tmp_path if make == "folder" else tmp_path / "taken" / "training.json"
+    with pytest.raises(StepscopeError, match="is a folder; give|choose another log_file") as caught:
+        TrainingRunLogger(path, verbosity=-2)
+    assert str(path) in str(caught.value) or str(path.parent) in str(caught.value)
+
+
+def test_a_disk_without_any_room_raises_when_the_logger_is_made(disk: Disk, tmp_path: Path) -> None:
+    """Where not even the empty array can be written, the logger is not made and leaves no file."""
+    disk.refusal = errno.ENOSPC
+    with pytest.raises(StepscopeError, match="No space left on device; choose another log_file"):
+        TrainingRunLogger(tmp_path / "training.json", verbosity=-2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_writers_of_one_file_are_refused(make_run: Callable[..., Any]) -> None:
+    """Resuming a file that another logger is writing is an error."""
+    run = make_run()
+    with pytest.raises(StepscopeError, match="is being written by another process"):
+        TrainingRunLogger(run.path, verbosity=-2, resume=True)
+    shutil.copy(run.path, run.path.with_name("copy.json"))
+    TrainingRunLogger(run.path.with_name("copy.json"), verbosity=-2, resume=True).close()
