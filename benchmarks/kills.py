@@ -73,8 +73,7 @@ def die(plan: Plan, path: Path) -> Death:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, bufsize=0) as process:
         said, sent = _watch_and_kill(process, plan)
     calls = [tuple(map(int, line.split())) for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
-    near = any(began - NEAR_NS <= sent <= returned + NEAR_NS for _, began, returned in calls)
-    return examine(path, plan, len(calls), near, process.returncode)
+    return examine(path, plan, len(calls), near_a_write(calls, sent), process.returncode)
 
 
 def _watch_and_kill(process: "subprocess.Popen[bytes]", plan: Plan) -> tuple[bytes, int]:
@@ -96,6 +95,11 @@ def _watch_and_kill(process: "subprocess.Popen[bytes]", plan: Plan) -> tuple[byt
     return said, sent
 
 
+def near_a_write(calls: list[tuple[int, ...]], sent: int) -> bool:
+    """Whether a signal was sent within 1 ms of a call, each given as its number, begin and return."""
+    return any(began - NEAR_NS <= sent <= returned + NEAR_NS for _, began, returned in calls)
+
+
 def examine(path: Path, plan: Plan, acknowledged: int, near: bool, status: int) -> Death:
     """Compare the file with what was acknowledged, then resume it."""
     wrong = "" if status == -plan.signal else f"exit status {status} after signal {plan.signal}"
@@ -103,7 +107,9 @@ def examine(path: Path, plan: Plan, acknowledged: int, near: bool, status: int) 
     try:
         run = read_run(path)
     except Exception as error:
-        return Death(plan, acknowledged, near, tuple(range(acknowledged)), torn, f"{type(error).__name__}: {error}", wrong)
+        return Death(
+            plan, acknowledged, near, tuple(range(acknowledged)), torn, f"{type(error).__name__}: {error}", wrong
+        )
     found = {record.step: _content(record) for record in run.records() if isinstance(record, LOGGED)}
     lost = tuple(n for n in range(acknowledged) if found.get(n) != expected(plan.seed, n))
     if plan.signal == signal.SIGTERM and (run.end is None or run.end.status != "stopped"):
@@ -163,7 +169,9 @@ def main() -> None:
     folder = fresh_folder("kills")
     found = list(deaths(16 if asked.quick else DEATHS, seed, folder))
     print(f"seed {seed}\n")
-    print(table(["deaths", "count", "near a write", "acknowledged", "lost", "torn", "unreadable", "wrong"], _rows(found)))
+    print(
+        table(["deaths", "count", "near a write", "acknowledged", "lost", "torn", "unreadable", "wrong"], _rows(found))
+    )
     print("\n" + table(["what", "found", "bar", ""], _bars(found, burst(folder))))
     for death in found:
         if death.lost or death.unreadable or death.wrong:

@@ -25,7 +25,10 @@ def stepscope(folder: Path) -> Calls:
     from stepscope import TrainingRunLogger
 
     run = TrainingRunLogger(folder / "training.json", verbosity=-2)
-    return {"step": lambda step, values: run.log_step(step, *values.values()), "scalars": lambda step, v: run.log(v, step)}
+    return {
+        "step": lambda step, values: run.log_step(step, *values.values()),
+        "scalars": lambda step, v: run.log(v, step),
+    }
 
 
 def trackio(folder: Path) -> Calls:

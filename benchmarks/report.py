@@ -1,7 +1,7 @@
 """How a benchmark is asked, and how it answers: options, a folder on the disk, a table with verdicts.
 
-    asked = options(__doc__)                                   # --rounds 3, --quick
-    print(table(["what", "median µs", "bar", ""], [["log_step", "9.1", "≤ 3×", verdict(True)]]))
+asked = options(__doc__)                                   # --rounds 3, --quick
+print(table(["what", "median µs", "bar", ""], [["log_step", "9.1", "≤ 3×", verdict(True)]]))
 """
 
 import argparse
@@ -42,7 +42,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown, its columns aligned for a terminal."""
     lines = [list(head), *map(list, rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(head))]
-    text = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines]
+    text = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines
+    ]
     return "\n".join([text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]])
 
 

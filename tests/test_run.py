@@ -415,14 +415,19 @@ def test_a_rank_above_zero_writes_beside_when_it_has_something_to_say(
     """Under the same id, without a word on the console."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("MASTER_PORT", "29501")
+    (tmp_path / "training.json").write_text("[]")  # of an earlier run
     zero = make_run()
     monkeypatch.setenv("RANK", "1")
     quiet, one = make_run(verbosity=0), make_run(verbosity=0)
     one.log({"x": 1.0}, step=3)
     one.close()
     quiet.close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["training.json", "training.rank1.json"]
-    header = load(tmp_path / "training.rank1.json")[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "training-2.json",
+        "training-2.rank1.json",
+        "training.json",
+    ]
+    header = load(tmp_path / "training-2.rank1.json")[0]
     assert (header["id"], header["rank"], header["world_size"]) == (zero.id, 1, 2)
     assert capsys.readouterr().out == ""
 

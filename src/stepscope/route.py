@@ -9,6 +9,7 @@ written as an `event`, and never raised (`strict=True` raises it, for tests).
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import RLock, get_ident
@@ -19,7 +20,7 @@ from .clock import utc_now
 from .codec import encode, escape
 from .config import Settings
 from .errors import StepscopeError
-from .header import header, plain, ranks
+from .header import header, launch_id, plain, ranks
 from .records import End, Event, Header, Record
 from .sinks.background import close_all
 from .sinks.console import SILENT, Console
@@ -33,6 +34,17 @@ if TYPE_CHECKING:
 
 LOCK_DEADLINE_S = 2.0
 EXIT_DEADLINE_S = 3.5
+
+
+def beside(path: Path, rank: int, world_size: int) -> Path:
+    """The file of a rank: beside the one that rank 0 of this launch took, which may be `training-2.json`."""
+    mark = f'"id":"{launch_id(world_size)}"'.encode()
+    for zero in sorted(path.parent.glob(f"{path.stem}*{path.suffix}"), reverse=True):
+        with suppress(OSError), zero.open("rb") as file:
+            if ".rank" not in zero.name and mark in file.read(1024):
+                path = zero
+                break
+    return path.with_stem(f"{path.stem}.rank{rank}")
 
 
 class Route:
@@ -70,7 +82,7 @@ class Route:
     def wanted(self) -> Path:
         """Where the run file belongs; each rank has its own."""
         path = Path(self.settings.log_file or Path(self.settings.output_dir) / "training.json")
-        return path if self.rank == 0 else path.with_stem(f"{path.stem}.rank{self.rank}")
+        return path if self.rank == 0 else beside(path, self.rank, self.world_size)
 
     def _start(self) -> None:
         """Open the file and write the header; a rank above 0 does so when it has something to say."""

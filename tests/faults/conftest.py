@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-DEADLINE_S = 30
+DEADLINE_S = 100
 PREAMBLE = """
 import os, shutil, signal, sys, threading, time
 import stepscope
@@ -37,8 +37,17 @@ class Done(NamedTuple):
 
     @property
     def said(self) -> list[str]:
-        """What the console said besides steps: the lines of events."""
-        return [line for line in self.out.splitlines() if line.startswith("!!")]
+        """What the console said of events until the program printed `through`."""
+        return _events(self.out.partition("\nthrough\n")[0])
+
+    @property
+    def said_at_close(self) -> list[str]:
+        """What it said of events after that."""
+        return _events(self.out.partition("\nthrough\n")[2])
+
+
+def _events(out: str) -> list[str]:
+    return [line for line in out.splitlines() if line.startswith("!!")]
 
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -79,6 +88,11 @@ def records(path: Path) -> list[dict[str, Any]]:
     """The records of a file, as any reader of JSON sees them."""
     found: list[dict[str, Any]] = json.loads(path.read_bytes())
     return found
+
+
+def kinds(path: Path) -> list[str]:
+    """The kinds of a file's records, in order."""
+    return [record["log"] for record in records(path)]
 
 
 def steps(path: Path) -> list[int]:

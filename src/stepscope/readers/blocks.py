@@ -73,7 +73,7 @@ def _with_limits(starts: list[int], rewinds: list[tuple[int, int]], size: int) -
         while rewinds and rewinds[-1][0] >= start:
             step = rewinds.pop()[1]
             limit = step if limit is None else min(limit, step)
-    ends = [*starts[1:], size]
+    ends = [*starts, size][1:]
     return [Block(*block) for block in zip(starts, ends, reversed(limits), strict=True)]
 
 

@@ -57,10 +57,9 @@ class Run:
     @cached_property
     def _bounds(self) -> list[Header | End]:
         """How the attempts began and ended, in the order of the file."""
-        blocks = (
-            block for block in self._text.blocks if self._text.text(block, "run") or self._text.text(block, "end")
-        )
-        return [record for block in blocks for record in self._text.read(block) if isinstance(record, (Header, End))]
+        text = self._text
+        blocks = [block for block in text.blocks if text.text(block, "run") or text.text(block, "end")]
+        return [record for block in blocks for record in text.read(block) if isinstance(record, (Header, End))]
 
     @property
     def headers(self) -> list[Header]:

@@ -58,6 +58,7 @@ class Wandb:
         wanted = {**QUIET, **timeouts, "finish_timeout_raises": first_row is not None}
         known = {key: value for key, value in wanted.items() if key in wandb.Settings.model_fields}
         self._run = wandb_service.own(
+            session,
             wandb.init(
                 project=project or header.project or "stepscope",
                 name=name or header.name,
@@ -67,7 +68,7 @@ class Wandb:
                 resume="allow" if first_row is not None else None,
                 reinit="create_new",
                 settings=wandb.Settings(**known),
-            )
+            ),
         )
         self._run.define_metric(STEP, hidden=True)
         self._run.define_metric("*", step_metric=STEP)

@@ -1,7 +1,7 @@
 """W&B's service process, started so that it can neither hold the exit nor change the program.
 
     session = start()     # before wandb.init: starts the service, takes back the hooks that it leaves
-    run = own(wandb.init(…))
+    run = own(session, wandb.init(…))
     release(run)          # after run.finish(): ends the service, unless somebody else still uses it
     kill()                # when there is no time left
 
@@ -44,9 +44,11 @@ def start() -> Any:
     return session
 
 
-def own(run: Any) -> Any:
-    """Note that a run is ours."""
+def own(session: Any, run: Any) -> Any:
+    """Note that a run is ours, so that the program's own `wandb.init()` makes another instead of returning it."""
     _runs.append(run)
+    with suppress(AttributeError):
+        session.remove_active_run(run)
     return run
 
 
@@ -55,7 +57,7 @@ def release(run: Any) -> None:
     global _session
     import wandb
 
-    _forget(run)
+    _runs[:] = [ours for ours in _runs if ours is not run]
     if _session is None or _runs or _others():
         return
     _session = None
@@ -81,17 +83,13 @@ def _connection(session: Any) -> Any:
 
 def _others() -> list[Any]:
     """Runs that the program itself has begun and not finished."""
-    return [run for run in list(getattr(_session, "_active_runs", [])) if not any(run is ours for ours in _runs)]
+    return list(getattr(_session, "_active_runs", []))
 
 
 def _finish_others() -> None:
     """What W&B's exit handler would have done for the program's own runs."""
     for run in _others():
         run.finish()
-
-
-def _forget(run: Any) -> None:
-    _runs[:] = [ours for ours in _runs if ours is not run]
 
 
 def _restore(exit_: Any, excepthook: Any) -> None:
