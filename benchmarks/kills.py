@@ -106,10 +106,9 @@ def examine(path: Path, plan: Plan, acknowledged: int, near: bool, status: int) 
     torn = not _is_json(path)
     try:
         run = read_run(path)
-    except Exception as error:
-        return Death(
-            plan, acknowledged, near, tuple(range(acknowledged)), torn, f"{type(error).__name__}: {error}", wrong
-        )
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is measured
+        why = f"{type(error).__name__}: {error}"
+        return Death(plan, acknowledged, near, tuple(range(acknowledged)), torn, why, wrong)
     found = {record.step: _content(record) for record in run.records() if isinstance(record, LOGGED)}
     lost = tuple(n for n in range(acknowledged) if found.get(n) != expected(plan.seed, n))
     if plan.signal == signal.SIGTERM and (run.end is None or run.end.status != "stopped"):
@@ -139,7 +138,7 @@ def _resumed(path: Path, records: int) -> str:
         with TrainingRunLogger(path, verbosity=-2, resume=True) as run:
             run.message("resumed", step=0)
         now = len(json.loads(path.read_bytes()))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is measured
         return f"resume: {type(error).__name__}: {error}"
     return "" if now == records + 3 else f"resume: {records} records became {now}, not {records + 3}"
 

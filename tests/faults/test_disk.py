@@ -28,6 +28,7 @@ if os.geteuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 """
+CLOSE = "print('through'); run.close()"
 OFTEN = """
 import functools
 from stepscope.sinks.jsonfile import JsonFile
@@ -88,7 +89,7 @@ def step(run: TrainingRunLogger, number: int) -> None:
 
 def test_a_full_disk_ends_nothing(program: Program, tmp_path: Path) -> None:
     """The loop goes on past the disk's limit, says it once, and what fitted is whole."""
-    done = program(LIMIT, "limit(20_000); run = logger(); steps(500); print('through'); run.close()")
+    done = program(LIMIT, "limit(20_000); run = logger(); steps(500)", CLOSE)
     assert (done.status, done.err) == (0, "")
     assert len(done.said) == 1
     assert "the run file cannot be written (no space left): training.json; training goes on" in done.said[0]
@@ -100,8 +101,8 @@ def test_a_full_disk_ends_nothing(program: Program, tmp_path: Path) -> None:
 
 def test_space_that_comes_back_brings_the_records(program: Program, tmp_path: Path) -> None:
     """What the disk refused waits in memory and is written, in order, when there is room, with an event."""
-    code = "limit(20_000); run = logger(); steps(400); limit(10**9); steps(400, 500); print('through'); run.close()"
-    done = program(LIMIT, code)
+    code = "limit(20_000); run = logger(); steps(400); limit(10**9); steps(400, 500)"
+    done = program(LIMIT, code, CLOSE)
     assert done.status == 0
     assert len(done.said) == 1
     assert steps(tmp_path / "training.json") == list(range(500))
@@ -120,9 +121,9 @@ def test_a_full_file_system_ends_nothing(program: Program, small_disk: Path) -> 
     steps(200)
     print("held so far:", len(stepscope.read_run({str(file)!r}).steps))
     os.unlink({str(small_disk / "filler")!r})
-    steps(200, 250); print("through"); run.close()
+    steps(200, 250)
     """
-    done = program(code)
+    done = program(code, CLOSE)
     assert (done.status, done.err) == (0, "")
     assert 10 < int(done.out.partition("held so far: ")[2].split()[0]) < 50
     assert len(done.said) == 1
@@ -208,8 +209,8 @@ def test_strict_raises_what_training_would_outlive(disk: Disk, make_run: Callabl
 
 def test_a_removed_file_is_written_again(program: Program, tmp_path: Path) -> None:
     """A run file that somebody unlinks comes back with every record, and an event says so."""
-    code = "run = logger(); steps(50); os.unlink('training.json'); wait_for('training.json'); steps(50, 100); print('through'); run.close()"
-    done = program(OFTEN, code)
+    code = "run = logger(); steps(50); os.unlink('training.json'); wait_for('training.json'); steps(50, 100)"
+    done = program(OFTEN, code, CLOSE)
     assert (done.status, done.err) == (0, "")
     assert len(done.said) == 1
     assert steps(tmp_path / "training.json") == list(range(100))
@@ -218,10 +219,10 @@ def test_a_removed_file_is_written_again(program: Program, tmp_path: Path) -> No
 
 def test_a_file_removed_just_before_the_end_is_written_again(program: Program, tmp_path: Path) -> None:
     """Closing looks once more whether the file is there, and says what it did."""
-    done = program("run = logger(); steps(50); os.unlink('training.json'); run.close()")
+    done = program("run = logger(); steps(50); os.unlink('training.json')", CLOSE)
     assert (done.status, done.err) == (0, "")
     assert steps(tmp_path / "training.json") == list(range(50))
-    assert len(done.said) == 1
+    assert len(done.said_at_close) == 1
 
 
 def test_a_file_put_in_its_place_is_left_alone(program: Program, tmp_path: Path) -> None:
@@ -231,9 +232,9 @@ def test_a_file_put_in_its_place_is_left_alone(program: Program, tmp_path: Path)
     with open("other", "w") as other: other.write("precious")
     os.replace("other", "training.json")
     wait_for("training-2.json")
-    steps(50, 100); print('through'); run.close(); print(run.path.name)
+    steps(50, 100)
     """
-    done = program(OFTEN, code)
+    done = program(OFTEN, code, CLOSE, "print(run.path.name)")
     assert done.status == 0
     assert done.out.splitlines()[-1] == "training-2.json"
     assert len(done.said) == 1
@@ -243,9 +244,7 @@ def test_a_file_put_in_its_place_is_left_alone(program: Program, tmp_path: Path)
 
 def test_a_renamed_file_is_followed(program: Program, tmp_path: Path) -> None:
     """A run file that was moved is the same file: its records go on there, and nothing is said."""
-    done = program(
-        "run = logger(); steps(50); os.rename('training.json', 'kept.json'); steps(50, 100); print('through'); run.close()"
-    )
+    done = program("run = logger(); steps(50); os.rename('training.json', 'kept.json'); steps(50, 100)", CLOSE)
     assert (done.status, done.said) == (0, [])
     assert steps(tmp_path / "kept.json") == list(range(100))
 
@@ -254,17 +253,17 @@ def test_a_removed_folder_ends_nothing(program: Program, tmp_path: Path) -> None
     """When the whole folder goes, the loop goes on, and it is said once."""
     code = """
     run = logger("out/training.json"); steps(50); shutil.rmtree("out")
-    time.sleep(0.2); steps(50, 100); print('through'); run.close()
+    time.sleep(0.2); steps(50, 100)
     """
-    done = program(OFTEN, code)
+    done = program(OFTEN, code, CLOSE)
     assert (done.status, done.err) == (0, "")
     assert len(done.said) == 1
 
 
 def test_a_folder_that_turns_read_only_ends_nothing(program: Program, tmp_path: Path) -> None:
     """An open file outlives its folder's mode; nothing is lost, so nothing is said."""
-    code = "run = logger(); steps(50); os.chmod('.', 0o555); steps(50, 100); print('through'); run.close()"
-    done = program(NOBODY, code)
+    code = "run = logger(); steps(50); os.chmod('.', 0o555); steps(50, 100)"
+    done = program(NOBODY, code, CLOSE)
     assert (done.status, done.err, done.said) == (0, "", [])
     assert steps(tmp_path / "training.json") == list(range(100))
 
@@ -282,8 +281,8 @@ def test_a_read_only_folder_raises_when_the_logger_is_made(program: Program, tmp
 
 def test_a_rank_that_cannot_make_its_file_goes_on(program: Program, tmp_path: Path) -> None:
     """Ranks above 0 make their file in the middle of training, so there the disk's refusal raises nothing."""
-    code = "os.chmod('.', 0o555); run = logger(rank=1, world_size=2); steps(3); print('through'); run.close()"
-    done = program(NOBODY, code)
+    code = "os.chmod('.', 0o555); run = logger(rank=1, world_size=2); steps(3)"
+    done = program(NOBODY, code, CLOSE)
     assert (done.status, done.err) == (0, "")
     assert len(done.said) == 1
 
@@ -293,7 +292,7 @@ def test_a_path_that_cannot_be_a_file_raises(tmp_path: Path, make: str) -> None:
     """A folder, or a file where a folder should be, is an error that names it and says what to give."""
     (tmp_path / "taken").write_text("x")
     path = tmp_path if make == "folder" else tmp_path / "taken" / "training.json"
-    with pytest.raises(StepscopeError, match="is a folder; give|choose another log_file") as caught:
+    with pytest.raises(StepscopeError, match=r"is a folder; give|choose another log_file") as caught:
         TrainingRunLogger(path, verbosity=-2)
     assert str(path) in str(caught.value) or str(path.parent) in str(caught.value)
 

@@ -5,10 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from benchmarks import kills
 from benchmarks.kills import Death, Plan, burst, deaths, examine, near_a_write
 from benchmarks.victim import expected, log
+
 from stepscope import TrainingRunLogger
 
 PLAN = Plan(seed=1, signal=signal.SIGKILL, pause=0.0, aimed=False, after_s=0.0, jitter_s=0.0)

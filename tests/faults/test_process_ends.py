@@ -12,6 +12,14 @@ import pytest
 from .conftest import Program, Start, end, kinds, records, steps
 
 BEGIN = "run = logger(verbosity=-2); steps(10)"
+OF_A_THREAD = """
+run.close()
+made = []
+thread = threading.Thread(target=lambda: made.append(logger(verbosity=-2, resume=True)))
+thread.start()
+thread.join()
+signal.raise_signal(signal.SIGTERM)
+"""
 # A program's end, its exit status, and what the `end` record says; None where there can be none.
 ENDS = {
     "no close": ("", 0, ("exited", None)),
@@ -30,12 +38,7 @@ ENDS = {
     "SIGKILL": ("signal.raise_signal(signal.SIGKILL)", -signal.SIGKILL, None),
     "os._exit": ("os._exit(5)", 5, None),
     "abort": ("os.abort()", -signal.SIGABRT, None),
-    "logger of a thread": (
-        "run.close(); made = []; thread = threading.Thread(target=lambda: made.append(logger(verbosity=-2, resume=True)))"
-        "\nthread.start(); thread.join(); signal.raise_signal(signal.SIGTERM)",
-        -signal.SIGTERM,
-        None,
-    ),
+    "logger of a thread": (OF_A_THREAD, -signal.SIGTERM, None),
 }
 
 
@@ -220,7 +223,7 @@ child = os.fork()
 if child == 0:
     {child}
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-steps(10, 20); run.close()
+steps(10, 20)
 print(status)
 """
 CHILDREN = {
@@ -235,7 +238,7 @@ CHILDREN = {
 @pytest.mark.parametrize(("child", "status"), CHILDREN.values(), ids=CHILDREN.keys())
 def test_a_forked_child_leaves_the_run_alone(program: Program, tmp_path: Path, child: str, status: int) -> None:
     """Whatever a forked child logs and however it ends, the parent's file holds the parent's records alone."""
-    done = program(BEGIN, FORK.format(child=child))
+    done = program(BEGIN, FORK.format(child=child), "run.close()")
     assert (done.status, done.out) == (0, f"{status}\n"), done.err
     assert steps(tmp_path / "training.json") == list(range(20))
     assert kinds(tmp_path / "training.json") == ["run", *["step"] * 20, "end"]
@@ -244,17 +247,29 @@ def test_a_forked_child_leaves_the_run_alone(program: Program, tmp_path: Path, c
 def test_a_forked_child_can_have_a_run_of_its_own(program: Program, tmp_path: Path) -> None:
     """In the child a new logger works as ever; the parent's file is taken, so it gets a free name."""
     child = "run = logger(verbosity=-2); steps(5); run.close(); os._exit(0)"
-    done = program(BEGIN, FORK.format(child=child))
+    done = program(BEGIN, FORK.format(child=child), "run.close()")
     assert (done.status, done.out) == (0, "0\n"), done.err
     assert steps(tmp_path / "training.json") == list(range(20))
     assert steps(tmp_path / "training-2.json") == list(range(5))
+
+
+def test_a_signal_to_a_child_is_not_taken_for_the_parents(program: Program, tmp_path: Path) -> None:
+    """SIGTERM that reaches a child in the very moment of its birth ends the child, and never the parent."""
+    early = """
+    import stepscope.ending
+    stepscope.ending.GRACE_S = 0.1
+    os.register_at_fork(after_in_child=lambda: signal.raise_signal(signal.SIGTERM))
+    """
+    done = program(early, BEGIN, FORK.format(child="signal.pause()"), "time.sleep(0.5); print('alive')")
+    assert (done.status, done.out) == (0, f"{-signal.SIGTERM}\nalive\n"), done.err
+    assert steps(tmp_path / "training.json") == list(range(20))
 
 
 def test_workers_of_a_data_loader_die_as_they_should(program: Program, tmp_path: Path) -> None:
     """Forked workers that inherit the run are ended by SIGTERM at once, and leave no trace in the file."""
     code = """
     import multiprocessing
-    workers = [multiprocessing.get_context("fork").Process(target=time.sleep, args=[60], daemon=True) for _ in range(4)]
+    workers = [multiprocessing.get_context("fork").Process(target=time.sleep, args=[5], daemon=True) for _ in range(4)]
     for worker in workers: worker.start()
     for worker in workers: worker.terminate()
     for worker in workers: worker.join(5)

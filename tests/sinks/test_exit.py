@@ -28,7 +28,7 @@ TRAINING = """
     folder, backend, mode, ending = sys.argv[1:5]
     settings = SimpleNamespace(
         output_dir=folder, project="p", name="n", mode=mode, wandb_project=None, wandb_name=None,
-        aim_experiment=None, aim_repo=folder, aim_name=None, tensorboard_dir=folder + "/events",
+        aim_experiment=None, aim_repo=sys.argv[5] or folder, aim_name=None, tensorboard_dir=folder + "/events",
     )
     header = Header(id="a1")
     backends = [connect(backend, settings)(header, lambda rule, message, advice: print(rule, flush=True))]
@@ -58,16 +58,18 @@ def silent_server() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def train(folder: Path, backend: str, mode: str, ending: str, url: str = "") -> "tuple[float, int, list[str], str]":
+def train(
+    folder: Path, backend: str, mode: str, ending: str, url: str = "", aim_repo: str = ""
+) -> "tuple[float, int, list[str], str]":
     """How long the end took, the exit code, what was said, and what stood on stderr."""
     variables = {**os.environ, "WANDB_BASE_URL": url, "WANDB_API_KEY": KEY} if url else dict(os.environ)
-    command = [sys.executable, "-c", textwrap.dedent(TRAINING), str(folder), backend, mode, ending]
+    command = [sys.executable, "-c", textwrap.dedent(TRAINING), str(folder), backend, mode, ending, aim_repo]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=variables, stdin=subprocess.DEVNULL)
     took, *said = done.stdout.splitlines()
     return time.time() - float(took), done.returncode, said, done.stderr
 
 
-@pytest.mark.parametrize("ending", ["close", "exit"])
+@pytest.mark.parametrize("ending", [pytest.param("close", marks=pytest.mark.slow), "exit"])
 def test_a_silent_server_does_not_hold_the_end(tmp_path: Path, silent_server: str, ending: str) -> None:
     """Neither a close nor the exit; the records are counted as lost."""
     took, code, said, errors = train(tmp_path, "wandb", "online", ending, silent_server)
@@ -77,6 +79,7 @@ def test_a_silent_server_does_not_hold_the_end(tmp_path: Path, silent_server: st
     assert said[2].startswith("lost ")
 
 
+@pytest.mark.slow
 def test_an_exception_ends_the_program_as_ever(tmp_path: Path, silent_server: str) -> None:
     """With one traceback, and its code."""
     took, code, _, errors = train(tmp_path, "wandb", "online", "raise", silent_server)
@@ -85,6 +88,7 @@ def test_an_exception_ends_the_program_as_ever(tmp_path: Path, silent_server: st
     assert errors.count("ValueError: training broke") == 1
 
 
+@pytest.mark.slow
 def test_a_closed_port_does_not_hold_the_end(tmp_path: Path) -> None:
     """W&B would go on trying."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -107,11 +111,12 @@ def test_a_server_that_falls_silent_does_not_hold_the_end(tmp_path: Path) -> Non
     with FallsSilent() as server:
         took, code, said, errors = train(tmp_path, "wandb", "online", "exit", server.url)
     assert took < LIMIT_S
-    assert (code, errors) == (3, "")
-    assert {"wandb-abandoned", "wandb-unfinished"} & set(said)
+    assert code == 3
+    assert "Traceback" not in errors  # W&B itself warns there
+    assert said == ["wandb-unfinished", "lost 0"]
 
 
-@pytest.mark.parametrize("ending", ["close", "exit"])
+@pytest.mark.parametrize("ending", [pytest.param("close", marks=pytest.mark.slow), "exit"])
 @pytest.mark.parametrize("backend", ["wandb", "tensorboard"])
 def test_all_arrives_when_the_program_ends_early(tmp_path: Path, backend: str, ending: str) -> None:
     """Also when the backend is ready only after the exit has begun."""

@@ -61,11 +61,11 @@ def refill(path: Path, backend: str, where: Where) -> Done:
 
 
 def identity(run: Run) -> str:
-    """The id of a run; the beginning of a file without a header, which never changes, stands for one."""
+    """The id of a run; the first record of a file without a header, which never changes, stands for one."""
     if run.header and run.header.id:
         return run.header.id
     with run.path.open("rb") as file:
-        return sha256(file.read(1000)).hexdigest()[:12]
+        return sha256(file.readline(1000) + file.readline(1000).rstrip(b",\n")).hexdigest()[:12]
 
 
 def _wanted(run: Run, backend: str, where: Where) -> Entry:

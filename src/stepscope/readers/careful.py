@@ -59,7 +59,7 @@ def read(text: bytes) -> tuple[list[dict[str, Any]], int]:
     try:
         return _several(text), len(text)
     except UNREADABLE:
-        return _all_but_last(text)
+        return _all_but_torn(text)
 
 
 def _several(text: bytes) -> list[dict[str, Any]]:
@@ -68,13 +68,15 @@ def _several(text: bytes) -> list[dict[str, Any]]:
     return [data for data in found if isinstance(data, dict) and isinstance(data.get("log"), str)]
 
 
-def _all_but_last(text: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The same where all records stand on one line and the last is torn."""
-    end = text.rfind(b'{"log"')
-    try:
-        return (_several(text[:end]), end) if end > 0 else ([], 0)
-    except UNREADABLE:
-        return [], 0
+def _all_but_torn(text: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The same with a torn end: the beginning of the next record, or the last of many on one line."""
+    for end in (text.rfind(b"}") + 1, text.rfind(b'{"log"')):
+        try:
+            if end > 0:
+                return _several(text[:end]), end
+        except UNREADABLE:
+            pass
+    return [], 0
 
 
 def build(data: dict[str, Any]) -> Record | Other:

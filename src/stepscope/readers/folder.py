@@ -1,7 +1,10 @@
 """Find the run files in a folder, and the files of a run's other ranks.
 
-find_runs("output")                                # [Path('output/training-2.json'), Path('output/training.json')]
-rank_files(Path("output/training.json"))           # {1: Path('output/training.rank1.json')}
+    find_runs("output")                             # [Path('output/training-2.json'), Path('output/training.json')]
+    rank_files(Path("output/training.json"))        # {1: Path('output/training.rank1.json')}
+
+Only the beginning of a file is read. The run that began last is the newest; where two began at once, or do not say
+when, the file that changed last.
 """
 
 import os

@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from ..errors import RunFileError
 from ..records import Other, Record
 from .blocks import first_record, pieces
 from .careful import AROUND, build, read
@@ -41,6 +42,8 @@ class Follower:
                 data = file.read()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise RunFileError(f"cannot read {self.path}: {error.strerror or error}") from error
         if not self._goes_on(data, begin):
             self._restart()
             return self.poll()

@@ -1,7 +1,10 @@
 """Records as a sequence that decodes them when they are looked at, and holds none of them.
 
-steps = Records(text, "step")
-len(steps), steps[-1], steps[10:20], [step.loss for step in steps]
+    steps = Records(text, "step")
+    steps[-1], [step.loss for step in steps]      # decodes as far as it must
+    len(steps), steps[10:20]                      # counts all of them first, once
+
+It compares equal to a list of equal records.
 """
 
 from bisect import bisect_right

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from .blocks import Block, pieces
-from .careful import AROUND, BLANK, UNREADABLE, flaws, shown
+from .careful import AROUND, BLANK, UNREADABLE, flaws, read, shown
 from .on_disk import Bytes
 from .run_text import RunText, decode_typed
 
@@ -70,5 +70,11 @@ def _end(data: Bytes, last: int) -> Iterator[tuple[int, str, str]]:
     head = data[:64].removeprefix(BOM).strip(BLANK)
     if not head:
         yield 0, "", "the file is empty"
-    elif head.startswith(b"[") and text.rstrip(BLANK).endswith((b"}", b"[", b",")):
+    elif head.startswith(b"[") and text.rstrip(BLANK).endswith((b"}", b"[", b",")) and _is_whole(text):
         yield end, "", "the closing bracket is missing"
+
+
+def _is_whole(text: bytes) -> bool:
+    """Whether a text ends in a whole record: otherwise that was told already."""
+    *_, (_, last) = pieces(text)
+    return read(last)[1] == len(last) or not text.strip(AROUND + b"[")

@@ -123,7 +123,10 @@ class RunText:
         found = decode(self.text(block), decode_bare)
         if block.limit is not None and not superseded:
             found = [record for record in found if stands(record, block.limit)]
-        types = Counter(map(type, found))
-        others = types.pop(Other, 0) and Counter(record.kind for record in found if type(record) is Other)
-        counts = Counter({str(cast(Any, type_).__struct_config__.tag): number for type_, number in types.items()})
-        return counts + others if others else counts
+        counts: Counter[str] = Counter()
+        for type_, number in Counter(map(type, found)).items():
+            if type_ is Other:
+                counts.update(record.kind for record in found if type(record) is Other)
+            else:
+                counts[str(cast(Any, type_).__struct_config__.tag)] += number
+        return counts

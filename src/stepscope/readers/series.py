@@ -11,7 +11,7 @@ Names are a field of `step` (`loss`), of another kind (`eval/loss`, `moe/aux_los
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -19,6 +19,9 @@ from ..records import KINDS, fields
 from .careful import AROUND, dicts
 from .columns import COMPUTED, Columns, Source, number, rate
 from .run_text import LASTING, RunText, decode
+
+
+NOT_MEASURED = {"step", "id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,13 @@ def sources(name: str) -> Iterator[Source]:
 
 
 def is_field(name: str) -> bool:
-    """Whether a name is one that every run may have, logged or not."""
+    """Whether a name is one that every run may have, logged or not; which GPUs there are, only the run knows."""
     kind, field, _ = next(sources(name))
-    return (kind, field) in COMPUTED or (kind in KINDS and field in fields(kind) and field != "step")
+    if kind == "gpu" or kind in LASTING or kind not in KINDS or field in NOT_MEASURED:
+        return False
+    return (kind, field) in COMPUTED or (
+        field in fields(kind) and bool({int, float} & {*get_args(fields(kind)[field].type)})
+    )
 
 
 def read_series(text: RunText, name: str, superseded: bool = False) -> Series:
@@ -86,6 +93,8 @@ def names(text: RunText) -> set[str]:
     for block in text.blocks:
         for data in decode(text.text(block), _decode_dicts, dicts):
             kind, id_, values = data.get("log"), data.get("id"), data
+            if kind in LASTING:
+                continue
             if kind == "metrics" and isinstance(data.get("values"), dict):
                 values = data["values"]
             # a record with the same keys and types as an earlier one has no new names
@@ -103,6 +112,8 @@ def _decode_dicts(text: bytes) -> list[Any]:
 def _names(kind: str, id_: Any, values: dict[str, Any]) -> Iterator[str]:
     gpu = "gpu/" if id_ is None else f"gpu/{id_}/"
     prefix = {"step": "", "metrics": "", "gpu": gpu}.get(kind, f"{kind}/")
-    yield from (prefix + name for name, value in values.items() if name != "step" and number(value) is not None)
+    yield from (
+        prefix + name for name, value in values.items() if name not in NOT_MEASURED and number(value) is not None
+    )
     if rate(values.get(f"{kind}_tokens"), values.get("duration_ms")) is not None:
         yield f"{prefix}tokens_per_second"

@@ -1,12 +1,10 @@
 """Read the text logs of modded-nanogpt and its relatives as a run file.
 
-    step:125/1750 val_loss:4.6373 train_time:12210ms step_avg:97.68ms      an `eval` record, and `metrics`
-    step:126/1750 train_time:12308ms step_avg:97.69ms                      a `step` record, and `metrics`
-    s:1 trl:10.9598 lr:0.000002 norm:15.24                                 a `step` record (llm.c)
-    peak memory allocated: 33278 MiB reserved: 48994 MiB                   `metrics`
+    from_speedrun_log(b"step:125/1750 val_loss:4.6373 train_time:12210ms step_avg:97.68ms\\n", Path("log.txt"))
 
-Such a log begins with the whole source of its program, which holds lines that look alike: only a line with numbers
-in the places of numbers counts.
+That line becomes an `eval` record and a `metrics` record with training_time_ms and step_avg_ms; one without a
+val_loss a `step` record; `peak memory allocated: 33278 MiB reserved: 48994 MiB` a `metrics` record. Such a log begins
+with the whole source of its program, which holds lines that look alike: only numbers in the places of numbers count.
 """
 
 import re

@@ -55,7 +55,7 @@ class Wandb:
         import wandb
 
         timeouts = {"init_timeout": init_timeout_s, "finish_timeout": finish_timeout_s}
-        wanted = {**QUIET, **timeouts, "finish_timeout_raises": first_row is not None}
+        wanted = {**QUIET, **timeouts, "finish_timeout_raises": True}
         known = {key: value for key, value in wanted.items() if key in wandb.Settings.model_fields}
         self._run = wandb_service.own(
             session,
@@ -134,9 +134,11 @@ class Wandb:
         if not self._open:
             return
         self._open = False
-        self.flush()
-        self._run.finish(exit_code=self._exit_code)
-        wandb_service.release(self._run)
+        try:
+            self.flush()
+            self._run.finish(exit_code=self._exit_code)
+        finally:
+            wandb_service.release(self._run)
 
 
 def live_id(header: Header) -> str:

@@ -58,10 +58,14 @@ def release(run: Any) -> None:
     import wandb
 
     _runs[:] = [ours for ours in _runs if ours is not run]
-    if _session is None or _runs or _others():
+    session = _session
+    if session is None or _runs or _others():
         return
-    _session = None
-    wandb.teardown()
+    try:
+        wandb.teardown()
+    finally:
+        if _session is session:
+            _session = None
 
 
 def kill() -> None:

@@ -1,0 +1,1 @@
+"""What stepscope costs and what it outlives, measured: `python -m benchmarks`."""
