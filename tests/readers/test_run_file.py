@@ -114,7 +114,7 @@ def test_an_unknown_kind_or_rank_names_what_is_known(read):
     run = read([Header(), Step(step=1)])
     with pytest.raises(UnknownSetting, match="did you mean 'metrics'"):
         run.records("metric")
-    with pytest.raises(UnknownSetting, match="no rank 3 .* known are 0"):
+    with pytest.raises(UnknownSetting, match=r"no rank 3 .* known are 0"):
         run.records("step", rank=3)
     assert run.records("moe") == []
 
@@ -177,7 +177,7 @@ def test_a_large_file_is_closed_with_its_run(tmp_path):
     path.write_bytes(as_file(long_run(10)))
     before = len(os.listdir("/dev/fd"))
     for _ in range(20):
-        assert len(OnDisk(path)[0:100]) == 100
+        assert len(read_run(path).steps) == 10
     assert len(os.listdir("/dev/fd")) == before
 
 
@@ -186,7 +186,7 @@ def test_bytes_on_the_disk_are_sliced_as_bytes(tmp_path):
     data = bytes(i % 251 for i in range(200_000))
     path = tmp_path / "data"
     path.write_bytes(data)
-    there = OnDisk(path)
+    there = OnDisk(path, os.open(path, os.O_RDONLY), len(data))
     tail = len(data) - (1 << 16)
     for start, stop in [(0, 9), (0, len(data)), (tail - 5, tail + 5), (tail, tail), (tail, None), (-3, None), (7, 3)]:
         assert there[start:stop] == data[start:stop]

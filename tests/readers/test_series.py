@@ -111,6 +111,8 @@ def test_an_unknown_name_names_the_nearest(read):
             run.series(wrong)
     with pytest.raises(UnknownSetting, match="known are loss"):
         read([Step(step=1, loss=2.0)]).series("zzz")
+    with pytest.raises(UnknownSetting, match="no numbers yet"):
+        read([Header()]).series("zzz")
 
 
 def test_text_is_no_number(read):

@@ -1,6 +1,6 @@
 """The queue before a backend: never full, and what is precious is the last to go."""
 
-from stepscope.records import Eval, Gpu, Record, Step
+from stepscope.records import Eval, Event, Gpu, Record, Step
 from stepscope.sinks.backlog import Backlog
 from stepscope.sinks.worth import Worth
 
@@ -53,6 +53,19 @@ def test_the_precious_stays() -> None:
     assert 777 in [r.step for r in kept if isinstance(r, Step)]
     assert len(kept) <= 100
     assert queue.dropped == 5000 - len(kept)
+
+
+def test_a_step_that_an_event_is_about_stays() -> None:
+    """The event came after it."""
+    queue = backlog(100)
+    for step in range(50):
+        queue.put(Step(step=step))
+    queue.put(Event(step=33, rule="data"))
+    for step in range(50, 2000):
+        queue.put(Step(step=step))
+    kept = drained(queue)
+    assert 33 in [r.step for r in kept if isinstance(r, Step)]
+    assert len(kept) <= 100
 
 
 def test_too_much_of_the_precious_loses_the_oldest() -> None:

@@ -17,6 +17,7 @@ from ..errors import RunFileError
 from ..records import Other, Record
 from .blocks import first_record, pieces
 from .careful import AROUND, build, read
+from .on_disk import read_at
 from .problems import Problem, flaws_in
 from .run_text import RunText
 
@@ -38,8 +39,7 @@ class Follower:
         begin = max(self.offset - MARK, 0)
         try:
             with self.path.open("rb") as file:
-                file.seek(begin)
-                data = file.read()
+                data = read_at(file.fileno(), begin, os.fstat(file.fileno()).st_size)
         except FileNotFoundError:
             return []
         except OSError as error:

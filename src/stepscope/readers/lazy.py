@@ -89,9 +89,10 @@ class Records(Lazy[T]):
 
     def _at(self, place: int) -> T:
         block = bisect_right(self._ends, place)
-        if self._read_last[0] != block:
-            self._read_last = (block, self._read(block))
-        return self._read_last[1][place - self._ends[block]]
+        last = self._read_last  # taken once: another thread may read another block
+        if last[0] != block:
+            last = self._read_last = (block, self._read(block))
+        return last[1][place - self._ends[block]]
 
 
 class Merged(Lazy[T]):

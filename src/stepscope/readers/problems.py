@@ -53,12 +53,18 @@ def _found(text: RunText) -> Iterator[tuple[int, str, str]]:
 def flaws_in(data: Bytes, block: Block) -> Iterator[tuple[int, str, str]]:
     """What of a block is left out: its place in the data, what it is, and why."""
     text = data[block.start : block.end]
+    if not _is_sound(text):
+        for place, piece in pieces(text):
+            for flaw in [] if _is_sound(piece) else flaws(piece):
+                yield block.start + place + flaw.offset, flaw.text, flaw.why
+
+
+def _is_sound(text: bytes) -> bool:
     try:
         decode_typed(text)
     except UNREADABLE:
-        for place, piece in pieces(text):
-            for flaw in flaws(piece):
-                yield block.start + place + flaw.offset, flaw.text, flaw.why
+        return False
+    return True
 
 
 def _end(data: Bytes, last: int) -> Iterator[tuple[int, str, str]]:

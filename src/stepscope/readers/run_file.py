@@ -165,7 +165,8 @@ class Run:
             if len(series):
                 return series
         if not is_field(name) and name not in (known := self.names()):
-            raise UnknownSetting(f"no series {name!r} in {self.path}{nearest(name, known)}")
+            what_is = nearest(name, known) if known else ": it has no numbers yet"
+            raise UnknownSetting(f"no series {name!r} in {self.path}{what_is}")
         return series
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ A block goes through the decoder in one call. Only where that fails, because of 
 spelling or a torn line, its records are read one by one and with care.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, cached_property, reduce
@@ -38,10 +39,28 @@ def bare(kind: str, *columns: Any) -> Any:
 BARE = {kind: bare(kind) for kind in KINDS}
 
 
+# nan and inf without quotes, as llmq writes them. In the middle of a text of JSON, the quotes would break it, and
+# the careful way finds out what was meant.
+_BARE_NUMBER = re.compile(rb"([:\[,]\s*)(-?(?:nan|inf|infinity))(?=\s*[,}\]])", re.IGNORECASE)
+
+
 def decoder_of(*structs: Any) -> Decode:
     """What decodes the text of a block whose records are of these structs; it takes "NaN" for a number."""
-    array = msgspec.json.Decoder(list[reduce(or_, structs)], strict=False)  # type: ignore[misc]
-    return lambda text: array.decode(b"[" + text.rstrip(AROUND) + b"]")
+    array: Any = msgspec.json.Decoder(list[reduce(or_, structs)], strict=False)  # type: ignore[misc]
+
+    def decode(text: bytes) -> list[Any]:
+        text = b"[" + text.rstrip(AROUND) + b"]"
+        try:
+            return cast(list[Any], array.decode(text))
+        except msgspec.ValidationError:  # it is JSON, of another shape
+            raise
+        except msgspec.DecodeError:
+            quoted, number = _BARE_NUMBER.subn(rb'\1"\2"', text)
+            if not number:
+                raise
+            return cast(list[Any], array.decode(quoted))
+
+    return decode
 
 
 decode_bare = decoder_of(*BARE.values())

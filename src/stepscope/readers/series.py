@@ -20,7 +20,6 @@ from .careful import AROUND, dicts
 from .columns import COMPUTED, Columns, Source, number, rate
 from .run_text import LASTING, RunText, decode
 
-
 NOT_MEASURED = {"step", "id"}
 
 
@@ -41,13 +40,13 @@ class Series:
 
 def sources(name: str) -> Iterator[Source]:
     """What a name can mean, the most likely first."""
-    kind, _, field = name.partition("/")
+    kind, slash, field = name.partition("/")
     id_, _, gpu_field = field.partition("/")
     if kind == "gpu" and id_.isdecimal() and gpu_field:
         yield Source("gpu", gpu_field, int(id_))
-    elif field:
+    elif slash:
         yield Source(kind, field)
-    else:
+    elif name not in NOT_MEASURED:
         yield Source("step", name)
     yield Source("metrics", name)
     if kind == "moe":  # what a step has inline
@@ -59,9 +58,9 @@ def is_field(name: str) -> bool:
     kind, field, _ = next(sources(name))
     if kind == "gpu" or kind in LASTING or kind not in KINDS or field in NOT_MEASURED:
         return False
-    return (kind, field) in COMPUTED or (
-        field in fields(kind) and bool({int, float} & {*get_args(fields(kind)[field].type)})
-    )
+    if (kind, field) in COMPUTED:
+        return True
+    return field in fields(kind) and not {int, float}.isdisjoint(get_args(fields(kind)[field].type))
 
 
 def read_series(text: RunText, name: str, superseded: bool = False) -> Series:
@@ -92,11 +91,10 @@ def names(text: RunText) -> set[str]:
     known: set[Any] = set()
     for block in text.blocks:
         for data in decode(text.text(block), _decode_dicts, dicts):
-            kind, id_, values = data.get("log"), data.get("id"), data
-            if kind in LASTING:
+            kind, id_ = data.get("log"), data.get("id")
+            values = data.get("values") if kind == "metrics" else data
+            if kind in LASTING or not isinstance(values, dict):
                 continue
-            if kind == "metrics" and isinstance(data.get("values"), dict):
-                values = data["values"]
             # a record with the same keys and types as an earlier one has no new names
             form = (kind, str(id_), *values, *map(type, values.values()))
             if form not in known:
@@ -112,8 +110,7 @@ def _decode_dicts(text: bytes) -> list[Any]:
 def _names(kind: str, id_: Any, values: dict[str, Any]) -> Iterator[str]:
     gpu = "gpu/" if id_ is None else f"gpu/{id_}/"
     prefix = {"step": "", "metrics": "", "gpu": gpu}.get(kind, f"{kind}/")
-    yield from (
-        prefix + name for name, value in values.items() if name not in NOT_MEASURED and number(value) is not None
-    )
-    if rate(values.get(f"{kind}_tokens"), values.get("duration_ms")) is not None:
+    numbers = (name for name, value in values.items() if number(value) is not None)
+    yield from (prefix + name for name in numbers if kind == "metrics" or name not in NOT_MEASURED)
+    if (tokens := COMPUTED.get((kind, "tokens_per_second"))) and rate(values.get(tokens), values.get("duration_ms")):
         yield f"{prefix}tokens_per_second"

@@ -54,9 +54,7 @@ def _records(matches: "list[re.Match[str]]") -> Iterator[Record]:
         if match["step"] is None:
             yield Metrics(time=time, step=step, values=_memory(match))
             continue
-        values = {
-            _NAMES.get(name, name): _in_ms(number, unit) for name, number, unit in _VALUE.findall(match["values"])
-        }
+        values = dict(_named(*found) for found in _VALUE.findall(match["values"]))
         passed, follows = values.get("training_time_ms", float("nan")), int(match["step"]) == step + 1
         step, clock, duration = int(match["step"]), passed, passed - clock
         yield from _of_line(time, step, values, duration if follows and duration > 0 else None)
@@ -78,8 +76,10 @@ def _take(values: dict[str, float], *names: str) -> float | None:
     return next((values.pop(name) for name in names if name in values), None)
 
 
-def _in_ms(number: str, unit: str) -> float:
-    return float(number) * 1000 if unit == "s" else float(number)
+def _named(name: str, number: str, unit: str) -> tuple[str, float]:
+    """A number under the name that it has here, times in milliseconds."""
+    value = float(number) * 1000 if unit == "s" else float(number)
+    return _NAMES.get(name, f"{name}_ms" if unit else name), value
 
 
 def _memory(match: "re.Match[str]") -> dict[str, float]:

@@ -34,6 +34,7 @@ class Backlog:
         self._entries: deque[Entry] = deque()
         self._lock = Lock()
         self._shut = False
+        self._told: set[int] = set()  # steps that an event is about
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -47,6 +48,8 @@ class Backlog:
             if len(self._entries) >= self._limit:
                 self._thin()
             self._entries.append(Entry(record, self._precious(record)))
+            if record.kind == "event":
+                self._told.add(getattr(record, "step", 0))
 
     def take(self) -> Record | None:
         """The oldest record."""
@@ -62,12 +65,15 @@ class Backlog:
 
     def _thin(self) -> None:
         before = len(self._entries)
-        steps = dict.fromkeys(_step(entry) for entry in self._entries if not entry.precious)
+        steps = dict.fromkeys(_step(entry) for entry in self._entries if not self._stays(entry))
         leave = set(list(steps)[1::2] or steps)
-        self._entries = deque(e for e in self._entries if e.precious or _step(e) not in leave)
+        self._entries = deque(e for e in self._entries if self._stays(e) or _step(e) not in leave)
         if len(self._entries) == before:
             self._entries.popleft()
         self.dropped += before - len(self._entries)
+
+    def _stays(self, entry: Entry) -> bool:
+        return entry.precious or _step(entry) in self._told
 
 
 def _step(entry: Entry) -> int:

@@ -38,8 +38,7 @@ class TensorBoard:
         self._clock, self._flushed = clock, clock()
         self.names = Names("tensorboard")
         self._has_params = False
-        begin = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
-        self.path = os.path.join(folder, f"{begin}.{next(_numbers)}.stepscope")
+        self.path = os.path.join(folder, _file_name())
         self._writer = RecordWriter(open(self.path, "xb"))  # noqa: SIM115 - closed with the sink
         self._put(file_version="brain.Event:2", source_metadata=SourceMetadata(writer="stepscope"))
         self._writer.flush()
@@ -76,6 +75,13 @@ class TensorBoard:
         """Close the event file."""
         if not self._writer.closed:
             self._writer.close()
+
+
+def _file_name() -> str:
+    """A name of its own; TensorBoard reads the files of a folder in the order of their names."""
+    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+    maker = f"{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+    return f"events.out.tfevents.{seconds:010d}.{rest:09d}.{maker}.stepscope"
 
 
 def _wall_time(record: Any) -> float:

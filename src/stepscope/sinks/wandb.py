@@ -164,6 +164,8 @@ def _need_key(session: Any) -> None:
     wandb.termsetup(wandb.Settings(silent=True), None)
     try:
         logged_in, _ = wandb_login._login(prompt=False, update_api_key=False, _silent=True)
+    except TypeError:  # an older W&B, which cannot be told not to ask
+        logged_in = bool(wandb.api.api_key)
     finally:
         wandb.termsetup(session.settings, None)
     if not logged_in:
