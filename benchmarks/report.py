@@ -61,3 +61,10 @@ def median_us(nanoseconds: Sequence[int]) -> float:
 def p99_us(nanoseconds: Sequence[int]) -> float:
     """The 99th percentile in microseconds."""
     return sorted(nanoseconds)[int(len(nanoseconds) * 0.99)] / 1000
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the median, from the order of the values."""
+    ordered = sorted(values)
+    outside = max(0, int((len(ordered) - 1.96 * len(ordered) ** 0.5) / 2))
+    return ordered[outside], ordered[-1 - outside]

@@ -7,7 +7,9 @@ import pytest
 
 from stepscope.codec import encode
 from stepscope.errors import RunFileError
+from stepscope.readers import on_disk
 from stepscope.readers.follow import Follower
+from stepscope.readers.run_file import read_run
 from stepscope.records import End, Eval, Header, Message, Metrics, Step
 from stepscope.sinks.jsonfile import JsonFile
 
@@ -153,26 +155,50 @@ def test_a_path_that_cannot_be_read_is_an_error(tmp_path):
         Follower(tmp_path).poll()
 
 
-def test_a_reader_beside_a_writer_misses_nothing(path):
-    """A follower that polls as fast as it can sees each of 3,000 records once, in order, long ones too."""
-    records = [Message(step=step, message="x" * (step * 37 % 5000)) for step in range(3000)]
-    file = JsonFile.create(path)
-    done = threading.Event()
+class Writer(threading.Thread):
+    """Writes long and short records as fast as it can."""
 
-    def write():
-        for record in records:
-            file.write(record)
-        done.set()
+    def __init__(self, path, number=3000):
+        super().__init__()
+        self.records = [Message(step=step, message="x" * (step * 37 % 5000)) for step in range(number)]
+        self.file = JsonFile.create(path)
 
-    writer = threading.Thread(target=write)
-    follower, found, polls = Follower(path), [], 0
+    def run(self):
+        """Write them all."""
+        for record in self.records:
+            self.file.write(record)
+        self.file.close()
+
+
+def messages(records):
+    """Those of the records that the writer wrote."""
+    return [record for record in records if isinstance(record, Message)]
+
+
+def test_a_follower_beside_a_writer_misses_nothing(path):
+    """It polls as fast as it can, and sees each record once and in order."""
+    writer, follower, found, polls = Writer(path), Follower(path), [], 0
     writer.start()
-    while not done.is_set():
+    while writer.is_alive():
         found += follower.poll()
         polls += 1
-    writer.join()
-    file.close()
     found += follower.poll()
-    assert [record for record in found if isinstance(record, Message)] == records
+    assert messages(found) == writer.records
     assert polls > 1
     assert (follower.restarts, follower.problems) == (0, [])
+
+
+@pytest.mark.parametrize("small", [1 << 40, -1], ids=["small", "large"])
+def test_a_run_beside_a_writer_is_read_as_far_as_it_is(path, small, monkeypatch):
+    """Each reading finds the records up to some point, none missing before it, and at most the last one torn."""
+    monkeypatch.setattr(on_disk, "SMALL", small)
+    writer, lengths = Writer(path, 1500), []
+    writer.start()
+    while writer.is_alive():
+        run = read_run(path)
+        found = messages(run.records())
+        assert found == writer.records[: len(found)]
+        assert len(run.problems) <= 1
+        lengths.append(len(found))
+    assert lengths == sorted(lengths)
+    assert len(set(lengths)) > 1

@@ -141,3 +141,12 @@ def test_records_of_a_later_version_are_kept(read):
     assert list(run.series("norms/total")) == [(3, 1.5)]
     assert list(run.series("entropy")) == [(3, 0.5)]
     assert run.names() == ["entropy", "loss", "norms/total"]
+
+
+def test_a_text_that_speaks_of_nan_is_not_touched(read):
+    """Beside bare numbers in other lines, words in a message stay words."""
+    words = '{"log":"message","step":1,"message":"loss: nan, [inf, -inf] and {x: NaN}"}'
+    run = read(foreign([LLMQ[1], words, LLMQ[4], words, LLMQ[1]]))
+    assert [message.message for message in run.records("message")] == ["loss: nan, [inf, -inf] and {x: NaN}"] * 2
+    assert [math.isnan(step.norm) for step in run.steps] == [True, False, True]
+    assert run.problems == []

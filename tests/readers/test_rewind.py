@@ -89,6 +89,8 @@ def test_unknown_kinds_are_superseded_by_their_step(read):
     lines = [b'{"log":"norms","step":5}', b'{"log":"norms","step":1}', b'{"log":"note"}', b'{"log":"rewind","step":2}']
     run = read(b"[\n" + b",\n".join(lines) + b"\n]\n")
     assert run.kinds == {"norms": 1, "note": 1, "rewind": 1}
+    assert [record.step for record in run.records("norms")] == [1]
+    assert [record.step for record in run.records("norms", superseded=True)] == [5, 1]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -180,8 +180,8 @@ def test_a_file_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         JsonFile.create(tmp_path)
     with pytest.raises(RunFileError, match="choose another log_file"):
         JsonFile.create("/proc/nowhere/a.json")
+    (tmp_path / "text.json").write_text("hello")
     with pytest.raises(RunFileError, match="does not begin with"):
-        (tmp_path / "text.json").write_text("hello")
         JsonFile.resume(tmp_path / "text.json")
     assert (tmp_path / "text.json").read_text() == "hello"
 

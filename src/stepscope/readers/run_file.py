@@ -146,13 +146,16 @@ class Run:
         self, kind: str | None = None, rank: int | None = None, superseded: bool = False
     ) -> Sequence[Record | Other]:
         """The records of a kind or of all: of one rank in the order of its file, or of all ranks by step."""
-        if kind is not None and kind not in KINDS and kind not in self.kinds:
+        if kind is not None and kind not in KINDS and not self._mentions(kind):
             raise UnknownSetting(f"no records of kind {kind!r} in {self.path}{nearest(kind, {*KINDS, *self.kinds})}")
         if rank is not None and rank not in self.ranks:
             raise UnknownSetting(f"no rank {rank} in {self.path}; known are {', '.join(map(str, self.ranks))}")
         runs = self.ranks.values() if rank is None else [self.ranks[rank]]
         parts: list[Records[Any]] = [Records(run._text, kind, superseded) for run in runs]
         return parts[0] if len(parts) == 1 else Merged(parts)
+
+    def _mentions(self, kind: str) -> bool:
+        return any(run._text.text(block, kind) for run in self.ranks.values() for block in run._text.blocks)
 
     def names(self) -> list[str]:
         """Every name that `series` has numbers for, of all ranks."""
@@ -165,8 +168,8 @@ class Run:
             if len(series):
                 return series
         if not is_field(name) and name not in (known := self.names()):
-            what_is = nearest(name, known) if known else ": it has no numbers yet"
-            raise UnknownSetting(f"no series {name!r} in {self.path}{what_is}")
+            remedy = nearest(name, known) if known else ": it has no numbers yet"
+            raise UnknownSetting(f"no series {name!r} in {self.path}{remedy}")
         return series
 
     def __repr__(self) -> str:

@@ -38,7 +38,6 @@ def bare(kind: str, *columns: Any) -> Any:
 
 BARE = {kind: bare(kind) for kind in KINDS}
 
-
 # nan and inf without quotes, as llmq writes them. In the middle of a text of JSON, the quotes would break it, and
 # the careful way finds out what was meant.
 _BARE_NUMBER = re.compile(rb"([:\[,]\s*)(-?(?:nan|inf|infinity))(?=\s*[,}\]])", re.IGNORECASE)

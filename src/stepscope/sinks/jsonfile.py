@@ -96,10 +96,8 @@ class JsonFile:
     def put(self, line: bytes) -> None:
         """`append` for a caller that holds `lock`, which spares it a second one."""
         begin = perf_counter()
-        if self._held or not self._dirty:
-            refusal = self._rarely(line, begin)
-        else:
-            refusal = self._pwrite(line)
+        is_usual = self._dirty and not self._held
+        refusal = self._pwrite(line) if is_usual else self._rarely(line, begin)
         if refusal:
             self._refused(line, refusal, begin)
         elif perf_counter() - begin > SLOW_S:
