@@ -219,7 +219,7 @@ class Event(StepRecord, frozen=True, kw_only=True, omit_defaults=True, tag="even
 
 
 class Rewind(StepRecord, frozen=True, kw_only=True, omit_defaults=True, tag="rewind", tag_field="log"):
-    """The run started again from an earlier step: what was logged at `step` and above is superseded."""
+    """The run started again from an earlier step: what earlier attempts logged at `step` and above is superseded."""
 
     last_step: Annotated[int | None, about("last step of the history that is superseded")] = None
     attempt: Annotated[int | None, about("attempt that begins the new history")] = None

@@ -63,6 +63,15 @@ def test_what_happened_is_never_superseded(read):
     assert len(with_all) == len(list(with_all)) == 10
 
 
+def test_what_the_new_attempt_measures_before_its_first_step_stands(read):
+    """A checkpoint is evaluated before training goes on from it."""
+    first = [Header(), *(Step(step=step) for step in range(10)), Eval(step=9, loss=1.0)]
+    second = [Header(attempt=2), Eval(step=7, loss=2.0), Rewind(step=7), Step(step=7), Eval(step=8, loss=3.0)]
+    run = read(first + second)
+    assert [record.loss for record in run.evals] == [2.0, 3.0]
+    assert [step.step for step in run.steps] == list(range(8))
+
+
 def test_two_records_of_a_step_are_both_kept(read):
     """Without a rewind, nothing says which of them would be the right one."""
     run = read([Header(), Step(step=3, loss=1.0), Step(step=3, loss=2.0)])

@@ -9,13 +9,16 @@ records.
 """
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from ..records import Rewind
+from ..records import Header, Record, Rewind
 from .careful import records
 from .on_disk import Bytes
+
+R = TypeVar("R", bound=Record)
 
 SIZE = 1 << 15
 LOOK = 1 << 12
@@ -55,13 +58,14 @@ def mentions(text: bytes, kind: str) -> bool:
 
 
 def cut(data: Bytes) -> list[Block]:
-    """The blocks of a file. A rewind begins a block, so that each block belongs to one history."""
+    """The blocks of a file. Where a rewind's attempt begins, a block begins: each belongs to one history."""
     starts: set[int] = set()
-    rewinds: list[tuple[int, int]] = []
+    found: list[tuple[int, Rewind]] = []
     for start, text in _walk(data):
-        found = [(start + place, step) for place, step in _rewinds(text)]
-        starts.update((start, *(place for place, _ in found)))
-        rewinds += found
+        starts.add(start)
+        found += _places(text, start, Rewind)
+    rewinds = _from_attempts(data, found) if found else []
+    starts.update(place for place, _ in rewinds)
     return _with_limits(sorted(starts), rewinds, len(data))
 
 
@@ -102,8 +106,17 @@ def _next_record(text: bytes) -> int | None:
     return found.end() if found else None
 
 
-def _rewinds(text: bytes) -> Iterator[tuple[int, int]]:
-    """Place and step of each rewind in a text."""
-    if mentions(text, "rewind"):
+def _from_attempts(data: Bytes, found: list[tuple[int, Rewind]]) -> list[tuple[int, int]]:
+    """Where the attempt of each rewind begins: what it measured before, as an evaluation of a checkpoint, stands."""
+    headers = [place for start, text in _walk(data) for place, _ in _places(text, start, Header)]
+    before = [(place, bisect(headers, place), rewind.step) for place, rewind in found]
+    return [(headers[number - 1] if number > 1 else place, step) for place, number, step in before]
+
+
+def _places(text: bytes, start: int, struct: type[R]) -> Iterator[tuple[int, R]]:
+    """The records of a kind in a text, with their places in the file."""
+    kind = str(struct.__struct_config__.tag)
+    if mentions(text, kind):
         for place, piece in pieces(text):
-            yield from ((place, record.step) for record in records(piece) if isinstance(record, Rewind))
+            if mentions(piece, kind):
+                yield from ((start + place, record) for record in records(piece) if isinstance(record, struct))
