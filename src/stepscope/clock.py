@@ -1,6 +1,6 @@
 """The time as every record shows it.
 
-    utc_now()     # '2026-01-15T10:30:00.123456'
+utc_now()     # '2026-01-15T10:30:00.123456'
 """
 
 from time import gmtime, strftime, time_ns

@@ -34,6 +34,7 @@ _dying = threading.Event()
 _installed = False
 _guarded = False
 _hooked = False
+_mask: set[Any] = set()
 deferred: Callable[[], None] | None = None  # set while a SIGTERM waits for a record to be written
 
 
@@ -43,7 +44,7 @@ def register(run: Closable) -> None:
     _live[id(run)] = run
     if not _hooked:
         _hooked = True
-        os.register_at_fork(after_in_child=_in_child)
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
         atexit.register(_at_exit)
     _install()
 
@@ -129,10 +130,20 @@ def _await_signal(reader: int) -> None:
             _die()
 
 
+def _before_fork() -> None:
+    """A SIGTERM waits until the child is rid of our handler, whose alarm would reach the parent."""
+    global _mask
+    _mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+
+def _after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
+
+
 def _in_child() -> None:
     """A forked child leaves the parent's runs and signals alone."""
     global _installed, _guarded
-    for run in _live.values():
+    for run in list(_live.values()):
         run.forked()
     _live.clear()
     if _guarded:
@@ -142,3 +153,4 @@ def _in_child() -> None:
         _installed = False
         if signal.getsignal(signal.SIGTERM) is _on_sigterm:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _after_fork()

