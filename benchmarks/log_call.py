@@ -11,6 +11,7 @@ import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -47,8 +48,8 @@ def turns(folder: Path, calls: int, pause: float) -> tuple[list[int], list[int]]
     clock = time.perf_counter_ns
     with TrainingRunLogger(folder / "training.json", verbosity=-2) as run:
         for step in range(calls):
-            values = values_of("step", step)
-            arguments, record = (step, *values.values()), Step(time=utc_now(), step=step, **values)
+            values: dict[str, Any] = values_of("step", step)
+            arguments, record = [step, *values.values()], Step(time=utc_now(), step=step, **values)
             time.sleep(pause) if pause else None
             if step % 2:
                 begin = clock()
@@ -141,7 +142,7 @@ def main() -> None:
                 rows = beside_peers(peers, ours, payload, rounds, count, pause)
                 print(f"\n{what}, {pace}, µs a call on the caller's thread; peers: best of {rounds}\n")
                 print(table(["tracker", "median", "p99", "to ours", "bar", ""], rows), flush=True)
-        print("\n".join(["", *missing]))
+        print("\n".join(["", *missing] if missing else []))
 
 
 if __name__ == "__main__":

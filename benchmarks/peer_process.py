@@ -6,6 +6,8 @@ It needs the tracker alone, since each lives in an environment of its own. A req
 input, `{"payload": "step", "calls": 1000, "pause": 0.005, "limit": 2}`; the answer is the list of nanoseconds.
 """
 
+# mypy: disable-error-code=import-not-found
+
 import json
 import os
 import sys

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,21 @@ def test_a_slow_write_is_said(disk: Disk, make_run: Callable[..., Any]) -> None:
     assert steps(run.path) == [0, 1, 2]
     assert rules(run.path)[0] == "run-file-slow"
     assert "took 2.0 s" in run.path.read_text()
+
+
+def test_a_file_written_from_a_thread_never_waits(
+    monkeypatch: pytest.MonkeyPatch, make_run: Callable[..., Any]
+) -> None:
+    """With `background=True` a write that hangs holds up nobody, and what waited is written once it goes on."""
+    run = make_run(background=True)
+    goes_on, real = threading.Event(), os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda *arguments: goes_on.wait(30) and real(*arguments))
+    for number in range(100):
+        step(run, number)
+    assert steps(run.path) == []
+    goes_on.set()
+    run.close()
+    assert steps(run.path) == list(range(100))
 
 
 def test_strict_raises_what_training_would_outlive(disk: Disk, make_run: Callable[..., Any]) -> None:

@@ -72,6 +72,17 @@ def test_a_run_goes_on_after_any_end(
     assert len({header["id"] for header in headers}) == 1
 
 
+@pytest.mark.parametrize("name", ["no close", "close", "with, exception", "sys.exit(3)", "Ctrl-C", "SIGTERM"])
+def test_a_file_written_from_a_thread_is_whole_as_well(program: Program, tmp_path: Path, name: str) -> None:
+    """With `background=True` every end that Python survives to see writes what still waits."""
+    last, status, ended = ENDS[name]
+    done = program("run = logger(verbosity=-2, background=True); steps(2000)", last)
+    assert done.status == status, done.err
+    assert steps(tmp_path / "training.json") == list(range(2000))
+    assert ended is not None
+    assert (end(tmp_path / "training.json") or {})["status"] == ended[0]
+
+
 HANDLERS = {
     "before": ("signal.signal(signal.SIGTERM, mine)", "", ["mine"], 0),
     "after": ("", "signal.signal(signal.SIGTERM, mine)", ["mine"], 0),
