@@ -26,7 +26,7 @@ def queue_of(count: int) -> tuple[DeviceQueue, list[Event], list[dict[str, Any]]
     """A queue in which `count` records wait, each with its number."""
     queue, events, done = DeviceQueue(), [Event() for _ in range(count)], []
     for number, event in enumerate(events):
-        queue._waiting.append(([event], {"loss": torch.tensor(float(number))}, done.append))
+        queue.waiting.append(([event], {"loss": torch.tensor(float(number))}, done.append))
     return queue, events, done
 
 
@@ -46,8 +46,8 @@ def test_a_record_that_logs_while_it_is_delivered_does_not_recurse() -> None:
     queue, events, done = queue_of(2)
     for event in events:
         event.passed = True
-    entry = queue._waiting.popleft()
-    queue._waiting.appendleft((*entry[:2], lambda values: (queue.poll(), done.append(values))))
+    entry = queue.waiting.popleft()
+    queue.waiting.appendleft((*entry[:2], lambda values: (queue.poll(), done.append(values))))
     queue.poll()
     assert done == [{"loss": 0.0}, {"loss": 1.0}]
 

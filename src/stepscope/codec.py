@@ -141,8 +141,9 @@ def parse(line: bytes) -> dict[str, Any]:
     return data
 
 
-# nan and inf stand bare where a value begins; a text is matched first, so that none is found inside one.
-_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\b(?:nan|inf|infinity)\b', re.IGNORECASE)
+# nan and inf stand bare where a value begins; a text is matched first, so that none is found inside one. A torn
+# line may end inside a text: without the last `?` each of its quotes would be tried to the end of the line.
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*"?|-?\b(?:nan|inf|infinity)\b', re.IGNORECASE)
 
 
 def _quote_bare(match: "re.Match[str]") -> str:

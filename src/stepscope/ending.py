@@ -34,7 +34,7 @@ _dying = threading.Event()
 _installed = False
 _guarded = False
 _hooked = False
-_mask: set[Any] = set()
+_masked = threading.local()  # `by`: the signals that a thread held back before it forks
 deferred: Callable[[], None] | None = None  # set while a SIGTERM waits for a record to be written
 
 
@@ -132,12 +132,11 @@ def _await_signal(reader: int) -> None:
 
 def _before_fork() -> None:
     """A SIGTERM waits until the child is rid of our handler, whose alarm would reach the parent."""
-    global _mask
-    _mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    _masked.by = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 
 
 def _after_fork() -> None:
-    signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masked.by)
 
 
 def _in_child() -> None:

@@ -100,9 +100,11 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested names joined by `/`; what is None is left out."""
     found: dict[str, Any] = {}
     for key, value in values.items():
-        if not isinstance(key, str):
+        if type(value) is float and type(key) is str:
+            found[prefix + key] = value
+        elif not isinstance(key, str):
             raise BadType(f"the name of a number must be text, not {show(key)}")
-        if isinstance(value, Mapping):
+        elif isinstance(value, Mapping):
             found.update(flat(value, f"{prefix}{key}/"))
         elif value is not None:
             found[prefix + key] = value if isinstance(value, bool) else real(value, prefix + key)

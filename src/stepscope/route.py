@@ -73,6 +73,7 @@ class Route:
         self._lock = RLock()
         self._owner = 0  # the thread that is writing a record now
         self._open = True
+        self._told = False  # whether anybody is told of a record, beside the file
         self._closing = False
         self.past = History(None, None, 0, None, False)
         if self.rank == 0:
@@ -97,6 +98,7 @@ class Route:
         self._sinks += self._more
         for name, opened in openers.items():
             self._backends.append(opened(self.header, self.trouble, partial(self._ready, name)))
+        self._told = bool(self._callback or self._sinks or self._backends)
         self.emit(self.header)
 
     def _openers(self) -> dict[str, "Opener"]:
@@ -129,8 +131,11 @@ class Route:
         with self._lock:
             nested, self._owner = self._owner, get_ident()
             try:
-                if self._open:
-                    self._deliver(record)
+                if self._open and (self.file is not None or self._start_late()):
+                    line = encode(record)
+                    self.file.put(line)  # type: ignore[union-attr]
+                    if self._told:
+                        self._tell(record, line)
             finally:
                 self._owner = nested
         if ending.deferred is not None and not nested:
@@ -145,12 +150,8 @@ class Route:
             self.trouble("run-file-refused", f"rank {self.rank} has no run file: {error}")
         return self._open
 
-    def _deliver(self, record: Record) -> None:
-        if self.file is None and not self._start_late():
-            return
-        assert self.file is not None
-        line = encode(record)
-        self.file.put(line)
+    def _tell(self, record: Record, line: bytes) -> None:
+        """Tell everybody but the file."""
         if self._callback is not None:
             self._guarded(self._callback, line.decode(), "callback", "the callback")
         for sink in self._sinks:

@@ -47,8 +47,6 @@ from .sinks.sink import Sink
 SEVERITIES = ("info", "warning", "error")
 DEVICE_DEADLINE_S = 1.0
 LARGEST = 2**63
-# The types of the common call, which needs no further look: every number is known and Python's own.
-_COMMON = {(epoch, int, duration, float, float, float) for epoch in (int, float) for duration in (int, float)}
 
 
 class LogVerbosity(IntEnum):
@@ -130,7 +128,14 @@ class TrainingRunLogger:
             "lr": lr,
         }
         late = None
-        if more or (*map(type, known.values()),) not in _COMMON or max(tokens, duration_ms) >= LARGEST:
+        if (
+            more
+            or not type(loss) is type(norm) is type(lr) is float
+            or not (type(epoch) is float or type(epoch) is int)
+            or not (type(duration_ms) is float or type(duration_ms) is int)
+            or type(tokens) is not int
+            or not tokens < LARGEST > duration_ms
+        ):  # else each number is known and Python's own, and needs no further look
             known, late = checked(Step, {**known, **more})
         number = step if type(step) is int and 0 <= step < LARGEST else step_number(step)
         if number < self._step or (self._past is not None and number <= self._past):
@@ -207,7 +212,7 @@ class TrainingRunLogger:
             if self._past is not None and number <= self._past:
                 self._step_back(number)
             self._count, self._past = max(self._count if self._past is None else 0, number + 1), None
-        late = {name: value for name, value in numbers.items() if is_tensor(value)}
+        late = {name: value for name, value in numbers.items() if type(value) is not float and is_tensor(value)}
         self._enter(Metrics, number, {"values": numbers}, late)
 
     def message(self, text: str, step: int | None = None) -> None:
@@ -257,7 +262,8 @@ class TrainingRunLogger:
         assert route is not None
         time_ = utc_now()
         route.step = step
-        self._device.poll()
+        if self._device.waiting:
+            self._device.poll()
         if late:
             self._device.put(late, lambda numbers: route.emit(_complete(kind, time_, step, known, late, numbers)))
         else:

@@ -59,7 +59,7 @@ def integer(value: Any, name: str) -> Any:
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a number that still lies on a device."""
-    return not isinstance(value, (float, int, str, bool, list, tuple, dict))
+    return type(value) is not float and not isinstance(value, (float, int, str, bool, list, tuple, dict))
 
 
 def _tensor(torch: Any, value: Any, name: str) -> Any:
@@ -88,7 +88,7 @@ class DeviceQueue:
     """Records that wait for their numbers, in order."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[list[Any], dict[str, Any], Callable[[dict[str, Any]], None]]] = deque()
+        self.waiting: deque[tuple[list[Any], dict[str, Any], Callable[[dict[str, Any]], None]]] = deque()
         self._turn = threading.Lock()  # one thread at a time delivers, so that the order holds
         self._wake = threading.Event()
         self._slots: dict[Any, list[Any]] = {}  # pinned scalars that are free, by dtype
@@ -102,7 +102,7 @@ class DeviceQueue:
         # on the tensor's own stream: what overwrites it there later comes after the copy
         torch._foreach_copy_([*slots.values()], [*tensors.values()], non_blocking=True)
         events = [self._record(torch, device) for device in {tensor.device for tensor in tensors.values()}]
-        self._waiting.append((events, slots, finish))
+        self.waiting.append((events, slots, finish))
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="stepscope-device", daemon=True)
             self._thread.start()
@@ -123,15 +123,15 @@ class DeviceQueue:
 
     def poll(self) -> None:
         """Finish what the device has finished, unless another thread is at it."""
-        if self._waiting and self._turn.acquire(blocking=False):
+        if self.waiting and self._turn.acquire(blocking=False):
             try:
                 self._deliver()
             finally:
                 self._turn.release()
 
     def _deliver(self) -> None:
-        while self._waiting and all(event.query() for event in self._waiting[0][0]):
-            events, slots, finish = self._waiting.popleft()
+        while self.waiting and all(event.query() for event in self.waiting[0][0]):
+            events, slots, finish = self.waiting.popleft()
             values = {name: slot.item() for name, slot in slots.items()}
             for slot in slots.values():
                 self._slots.setdefault(slot.dtype, []).append(slot)
@@ -143,18 +143,18 @@ class DeviceQueue:
         while True:
             self._wake.wait()
             self._wake.clear()
-            while self._waiting:
+            while self.waiting:
                 self.poll()
                 time.sleep(POLL_S)
 
     def drain(self, deadline: float) -> int:
         """Wait for the device within the deadline; what it did not finish is finished without its numbers."""
         end = time.monotonic() + deadline
-        while self._waiting and time.monotonic() < end:
+        while self.waiting and time.monotonic() < end:
             self.poll()
             time.sleep(0.001)
         late = 0
-        while self._waiting:
-            self._waiting.popleft()[2]({})
+        while self.waiting:
+            self.waiting.popleft()[2]({})
             late += 1
         return late

@@ -10,6 +10,7 @@ back, the lines are held in memory and tried again once a second; the caller nev
 flushes to the device every few seconds, and puts the file back when somebody removed it.
 """
 
+import errno
 import fcntl
 import os
 import threading
@@ -257,7 +258,8 @@ def _claim(wanted: Path) -> tuple[Path, int]:
             raise RunFileError(f"cannot make {path}: {error.strerror}; choose another log_file") from error
         try:
             _lock(path, fd)
-            os.pwrite(fd, b"[" + TAIL, 0)
+            if os.pwrite(fd, b"[" + TAIL, 0) != len(TAIL) + 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             os.close(fd)
             path.unlink()
