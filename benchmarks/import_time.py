@@ -31,7 +31,7 @@ def row(what: str, program: str, bar: float | None = None) -> str:
     """A line of the table."""
     found = differences(program)
     median = statistics.median(found)
-    held = "" if bar is None else "held" if median <= bar else "MISSED"
+    held = "" if bar is None else "holds" if median <= bar else "MISSED"
     limit = "" if bar is None else f"≤ {bar:.0f} ms"
     return f"| {what} | {median:.1f} ms | {min(found):.1f} to {max(found):.1f} ms | {limit} | {held} |"
 
