@@ -9,12 +9,14 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from stepscope.config import Settings
 from stepscope.errors import StepscopeError
-from stepscope.header import header, launch_id, plain, ranks, unique_name
+from stepscope.header import header, launch_id, ranks, unique_name
+from stepscope.plain import plain
 from stepscope.records import Git
 
 
@@ -50,6 +52,17 @@ def test_a_configuration_may_be_of_any_make() -> None:
     }
     assert plain(argparse.Namespace(a=1, b=None)) == {"a": 1, "b": None}
     assert plain(OrderedDict(a={1}, b=Color.RED)) == {"a": [1], "b": "Color.RED"}
+
+
+def test_numbers_and_names_of_other_kinds_stay_what_they_are() -> None:
+    """numpy's scalars, and texts and numbers of a class of their own."""
+
+    class Optimizer(enum.StrEnum):
+        ADAM = "adam"
+
+    given = {"lr": np.float32(0.5), "n": np.int64(3), "on": np.bool_(True), "name": np.str_("x"), "o": Optimizer.ADAM}
+    assert plain(given) == {"lr": 0.5, "n": 3, "on": True, "name": "x", "o": "adam"}
+    assert [type(value) for value in plain(given).values()] == [float, int, bool, str, str]
 
 
 def test_a_configuration_without_end_is_an_error() -> None:

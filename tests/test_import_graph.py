@@ -41,13 +41,14 @@ TABLE = {
     "codec": May("records errors", "msgspec"),
     # the door: everything that it needs comes with the first run, so it costs the import of stepscope nothing
     "scalars": May(ROOT),  # it finds torch in sys.modules, where the caller has loaded it
-    "config": May(ROOT, "msgspec", late="yaml"),
+    "config": May(f"{ROOT} plain", "msgspec", late="yaml"),
     "tags": May(ROOT, "msgspec"),
-    "fields": May(f"{ROOT} scalars", "msgspec"),
+    "plain": May(ROOT, "msgspec"),
+    "fields": May(f"{ROOT} scalars plain", "msgspec"),
     "header": May(f"{ROOT} config __init__", "msgspec"),
     "ending": May(),
     "sinks": May(f"{ROOT} config tags sinks", "msgspec", late="wandb aim tensorboard plotly rich"),
-    "route": May(f"{ROOT} config header ending sinks", "msgspec"),
+    "route": May(f"{ROOT} config plain header ending sinks", "msgspec"),
     "run": May(f"{ROOT} scalars fields config header ending route sinks.sink", "msgspec"),
     "start": May(f"{ROOT} config run sinks.sink"),
     # what measures, and what decides when

@@ -121,7 +121,11 @@ def test_what_is_no_number_is_refused_by_name(make_run: Make, value: Any) -> Non
         (lambda run: run.message(3), "text"),
         (lambda run: run.event("x", severity="warn"), "did you mean 'warning'"),
         (lambda run: run.event("x", evidence={math.nan: 1}), "key"),
-        (lambda run: run.event("x", evidence=object()), "JSON"),
+        (lambda run: run.log_step(1, time="x"), "no field 'time'"),
+        (lambda run: run.log_step(1, tokens=5, step_tokens=6), "given twice: step_tokens"),
+        (lambda run: run.log_step(1, typo=None), "no field 'typo'"),
+        (lambda run: run.log_step(1, 1.0, -(2**70), 5, 1.0, 1.0, 1.0), "64 bits"),
+        (lambda run: run.log_step(1, 2**70, 5, 5, 1.0, 1.0, 1.0), "64 bits"),
     ],
 )
 def test_misuse_is_an_error_that_names_value_and_remedy(make_run: Make, call: Any, words: str) -> None:
@@ -400,6 +404,70 @@ def test_numbers_of_other_kinds_neither_rewind_nor_hold_up_steps(make_run: Make)
         ("metrics", 9),
         ("step", 10),
     ]
+
+
+def test_a_record_in_the_data_is_not_mistaken_for_one_of_the_run(make_run: Make) -> None:
+    """A configuration or evidence that looks like a line does not confuse a resume."""
+    first = make_run(config={"log": "run", "id": "no"})
+    first.log_step(3)
+    first.event("x", evidence={"log": "step", "step": 99})
+    first.close()
+    second = make_run(resume=True)
+    second.log_step(4)
+    assert (second.id, kinds(second.path)[-2:]) == (first.id, ["run", "step"])
+
+
+def test_a_rank_above_zero_resumes_its_own_history(make_run: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a rewind of its own; one that speaks for the first time gets the run's id."""
+    zero = make_run(rank=0, world_size=3)
+    first = make_run(rank=1, world_size=3)
+    for step in range(10):
+        first.log_step(step)
+    first.close()
+    zero.close()
+    monkeypatch.setenv("MASTER_PORT", "29777")  # another launch
+    again = make_run(rank=1, world_size=3, resume=True)
+    again.log_step(5)
+    late = make_run(rank=2, world_size=3, resume=True)
+    late.log_step(5)
+    assert kinds(again.path)[-3:] == ["run", "rewind", "step"]
+    assert again.id == late.id == zero.id
+
+
+def test_a_path_means_what_it_meant_when_the_run_was_opened(
+    make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """The home folder is filled in, and a program may change its folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        make_run("~/run/t.json", resume=True, verbosity=0).close()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["t.json"]
+    assert "exists" not in capsys.readouterr().out
+    run = make_run("x.json")
+    monkeypatch.chdir("/")
+    assert load(run.path)
+
+
+def test_a_callback_may_close_the_run(make_run: Make) -> None:
+    """Early stopping: the run ends behind the record that the callback was told of."""
+    box: list[TrainingRunLogger] = []
+    memory = Memory()
+    box.append(make_run(callback=lambda line: box[0].close() if '"log":"eval"' in line else None, sinks=[memory]))
+    box[0].log_step(1)
+    box[0].log_eval(1)
+    box[0].log_step(2)
+    assert kinds(box[0].path) == ["run", "step", "eval", "end"]
+    assert [record.kind for record in memory.records] == ["run", "step", "eval", "end"]
+    assert memory.closed == 1
+
+
+def test_evidence_is_kept_as_it_was(make_run: Make) -> None:
+    """What the program changes afterwards does not change the record."""
+    memory, evidence = Memory(), {"n": np.float32(1.5), "of": [np.int64(2)]}
+    make_run(sinks=[memory]).event("x", evidence=evidence)
+    evidence["n"] = 9
+    assert memory.records[-1].evidence == {"n": 1.5, "of": [2]}  # type: ignore[attr-defined]
 
 
 def test_two_processes_may_not_write_one_file(make_run: Make) -> None:

@@ -70,3 +70,27 @@ def test_what_the_device_never_finishes_comes_without_its_number() -> None:
     events[0].passed = True
     assert queue.drain(0.05) == 2
     assert done == [{"loss": 0.0}, {}, {}]
+
+
+def test_a_device_that_is_lost_takes_only_its_numbers_along() -> None:
+    """After an error every call on the device raises it; the records come without their numbers."""
+    queue, events, done = queue_of(2)
+    events[0].query = lambda: 1 / 0  # type: ignore[method-assign, assignment]
+    events[1].passed = True
+    queue.poll()
+    assert done == [{}, {"loss": 1.0}]
+
+
+def test_the_last_look_waits_for_the_thread_that_has_a_record_in_its_hand() -> None:
+    """Nothing is dropped between the queue and the file."""
+    queue, events, done = queue_of(1)
+    events[0].passed = True
+    entry = queue.waiting.popleft()
+    queue.waiting.append((*entry[:2], lambda values: (time.sleep(0.3), done.append(values))))
+    thread = threading.Thread(target=queue.poll)
+    thread.start()
+    while queue.waiting:
+        time.sleep(0.001)
+    assert queue.drain(2.0) == 0
+    assert done == [{"loss": 0.0}]
+    thread.join()

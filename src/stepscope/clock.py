@@ -25,5 +25,6 @@ def utc_now() -> str:
 def _begin_second(now: int) -> str:
     global _second
     second = now // SECOND
-    _second = (strftime("%Y-%m-%dT%H:%M:%S.", gmtime(second)), (second - 1) * SECOND)
-    return _second[0]
+    text = strftime("%Y-%m-%dT%H:%M:%S.", gmtime(second))
+    _second = (text, (second - 1) * SECOND)
+    return text

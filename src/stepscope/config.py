@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from .errors import BadType, BadValue, MissingExtra, UnknownSetting, nearest, show
+from .plain import plain
 
 BACKENDS = ("wandb", "aim", "tensorboard")
 MODES = ("online", "offline", "disabled")
@@ -74,7 +75,8 @@ def settings(
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """The settings among the environment's variables."""
-    found = {k[len(PREFIX) :].lower(): v for k, v in environ.items() if k.startswith(PREFIX) and k != CONFIG_FILE}
+    ours = {k: v for k, v in environ.items() if k.startswith(PREFIX) and k != CONFIG_FILE and v}
+    found = {key[len(PREFIX) :].lower(): value for key, value in ours.items()}
     _known(found, "environment variable", lambda key: PREFIX + key.upper())
     numbers = {key for key, type_ in _types().items() if not _is_text(type_)}
     return {key: _from_text(value) if key in numbers else value for key, value in found.items()}
@@ -134,6 +136,7 @@ def _from_text(value: str) -> Any:
 
 
 def _checked(values: dict[str, Any]) -> Settings:
+    values = {key: plain(value) if hasattr(value, "dtype") else value for key, value in values.items()}
     if "report_to" in values:
         values["report_to"] = backends(values["report_to"])
     for flag in ("resume", "strict", "background"):
@@ -142,6 +145,9 @@ def _checked(values: dict[str, Any]) -> Settings:
     for path in ("output_dir", "log_file", "aim_repo", "tensorboard_dir"):
         if isinstance(values.get(path), os.PathLike):
             values[path] = os.fspath(values[path])
+    for total in ("total_steps", "total_tokens"):
+        if isinstance(values.get(total), float) and values[total].is_integer():
+            values[total] = int(values[total])
     values["verbosity"] = _verbosity(values.get("verbosity", 0))
     try:
         found = msgspec.convert(values, Settings)
@@ -165,6 +171,10 @@ def _verbosity(value: Any) -> int:
 
 def backends(value: Any) -> tuple[str, ...]:
     """`report_to` as a tuple of names: one name, several with commas or as a list, or `none`."""
+    if not isinstance(value, (str, list, tuple, set, frozenset)):
+        raise BadType(
+            f"report_to must be a name or a list of names, not {show(value)}; known are {', '.join(BACKENDS)}"
+        )
     names = value.split(",") if isinstance(value, str) else list(value)
     names = [str(name).strip().lower() for name in names if name is not None]
     names = [name for name in names if name not in ("none", "")]

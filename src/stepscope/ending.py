@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 GRACE_S = 3.0
@@ -31,17 +32,19 @@ class Closable(Protocol):
 
 _live: dict[int, Closable] = {}
 _dying = threading.Event()
+_error_before: Any = None
 _installed = False
 _guarded = False
 _hooked = False
 _masked = threading.local()  # `by`: the signals that a thread held back before it forks
-deferred: Callable[[], None] | None = None  # set while a SIGTERM waits for a record to be written
+deferred: list[tuple[int, Callable[[], None]]] = []  # by thread: what waits until its record is whole
 
 
 def register(run: Closable) -> None:
     """Close `run` when the process ends."""
-    global _hooked
+    global _hooked, _error_before
     _live[id(run)] = run
+    _error_before = getattr(sys, "last_value", None)  # a notebook keeps that of an earlier cell
     if not _hooked:
         _hooked = True
         os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
@@ -58,18 +61,27 @@ def release(run: Closable) -> None:
 
 def _at_exit() -> None:
     error = getattr(sys, "last_value", None)
+    if isinstance(error, KeyboardInterrupt):
+        how = ("stopped", "KeyboardInterrupt")
+    elif error is not None and error is not _error_before:
+        how = ("failed", describe(error))
+    else:
+        how = ("exited", "the program ended without close()")
+    _close_all(*how)
+
+
+def _close_all(status: str, reason: str) -> None:
     for run in list(_live.values()):
-        if isinstance(error, KeyboardInterrupt):
-            run.close("stopped", "KeyboardInterrupt")
-        elif error is not None:
-            run.close("failed", describe(error))
-        else:
-            run.close("exited", "the program ended without close()")
+        with suppress(BaseException):  # what one run's callback raises must not cost another its end
+            run.close(status, reason)
 
 
 def describe(error: BaseException) -> str:
     """An exception as one line."""
-    return f"{type(error).__name__}: {error}".split("\n")[0][:500]
+    try:
+        return f"{type(error).__name__}: {error}".split("\n")[0][:500]
+    except Exception:  # noqa: BLE001 - its own text raises
+        return type(error).__name__
 
 
 def _install() -> None:
@@ -94,18 +106,30 @@ def _uninstall() -> None:
 
 
 def _on_sigterm(signum: int, frame: Any) -> None:
-    global deferred
-    if any(run.busy() for run in _live.values()):
-        deferred = _die  # this very thread is writing a record: it dies when the record is whole
-    else:
-        _die()
+    defer(_die)
+    settle()
+
+
+def defer(call: Callable[[], None]) -> None:
+    """Do something as soon as this thread is not in the middle of a record or a close any more."""
+    deferred.append((threading.get_ident(), call))
+
+
+def settle() -> None:
+    """Do what this thread has deferred, if it may."""
+    me = threading.get_ident()
+    for mine in [entry for entry in deferred if entry[0] == me]:
+        if any(run.busy() for run in list(_live.values())):
+            return
+        if mine in deferred:
+            deferred.remove(mine)
+            mine[1]()
 
 
 def _die() -> None:
     """Close everything and let the signal end the process, so that its exit status is the signal's."""
     _dying.set()
-    for run in list(_live.values()):
-        run.close("stopped", "SIGTERM")
+    _close_all("stopped", "SIGTERM")
     ctypes.CDLL(None).signal(signal.SIGTERM, 0)  # signal.signal works in the main thread alone
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -145,6 +169,7 @@ def _in_child() -> None:
     for run in list(_live.values()):
         run.forked()
     _live.clear()
+    deferred.clear()
     if _guarded:
         _guarded = False
         signal.set_wakeup_fd(-1)

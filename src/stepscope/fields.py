@@ -11,24 +11,26 @@ from typing import Any
 
 import msgspec
 
-from .codec import escape
+from .codec import MAX_DEPTH, escape
 from .errors import BadType, BadValue, nearest, show
+from .plain import plain
 from .records import Record, Segment, fields
 from .scalars import integer, is_tensor, real
 
 Check = Callable[[Any, str], Any]
+STAMPED = {"time", "step"}  # by the run
 
 
 def text(value: Any, name: str) -> str:
     """`value`, if it is text."""
     if not isinstance(value, str):
         raise BadType(f"{name} must be text, not {show(value)} ({type(value).__name__})")
-    return value
+    return str(value)
 
 
 def truth(value: Any, name: str) -> bool:
     """`value` as a truth value."""
-    if value not in (0, 1):
+    if getattr(value, "ndim", 0) or value not in (0, 1):
         raise BadType(f"{name} must be True or False, not {show(value)}")
     return bool(value)
 
@@ -36,7 +38,7 @@ def truth(value: Any, name: str) -> bool:
 def segments(value: Any, name: str) -> list[Segment]:
     """The document's list of objects as segments."""
     try:
-        return msgspec.convert(value, list[Segment])
+        return msgspec.convert(plain(value), list[Segment])
     except msgspec.ValidationError as error:
         raise BadType(
             f"{name} must be a list of {{name, device, managed, pinned, pageable}} in bytes: {error}"
@@ -53,7 +55,8 @@ def file_tokens(value: Any, name: str) -> list[tuple[str, int]]:
 
 
 def free(value: Any, name: str) -> Any:
-    """Free-form data, checked by the one who writes it."""
+    """Free-form data, as a copy."""
+    value = plain(value)
     escape(value)
     return value
 
@@ -87,17 +90,19 @@ def checked(record: type[Record], values: Mapping[str, Any]) -> tuple[dict[str, 
         if type(value) is float and name in checks and checks[name] is real:
             known[name] = value
             continue
+        if name not in checks or name in STAMPED:
+            raise BadType(f"{record.__name__} has no field {name!r}{nearest(name, set(checks) - STAMPED)}")
         if value is None:
             continue
-        if name not in checks:
-            raise BadType(f"{record.__name__} has no field {name!r}{nearest(name, checks)}")
         value = checks[name](value, name)
         (late if is_tensor(value) else known)[name] = value
     return known, late
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
     """Nested names joined by `/`; what is None is left out."""
+    if depth > MAX_DEPTH:
+        raise BadValue(f"nested deeper than {MAX_DEPTH} levels: give the numbers names of their own")
     found: dict[str, Any] = {}
     for key, value in values.items():
         if type(value) is float and type(key) is str:
@@ -105,9 +110,10 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         elif not isinstance(key, str):
             raise BadType(f"the name of a number must be text, not {show(key)}")
         elif isinstance(value, Mapping):
-            found.update(flat(value, f"{prefix}{key}/"))
+            found.update(flat(value, f"{prefix}{key}/", depth + 1))
         elif value is not None:
-            found[prefix + key] = value if isinstance(value, bool) else real(value, prefix + key)
+            is_truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+            found[prefix + key] = bool(value) if is_truth else real(value, prefix + key)
     return found
 
 

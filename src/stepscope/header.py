@@ -12,17 +12,12 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from .clock import utc_now
-from .codec import MAX_DEPTH
 from .config import Settings
-from .errors import BadValue
+from .errors import BadValue, show
 from .records import Git, Header
 
 PACKAGES = [
@@ -77,7 +72,7 @@ NOUNS = [
 def header(
     settings: Settings, config: Any = None, run_id: str | None = None, name: str | None = None, attempt: int = 1
 ) -> Header:
-    """The header of this process's run; `config` is `plain` already."""
+    """The header of this process's run; `config` is plain JSON already."""
     rank, world_size = ranks(settings)
     return Header(
         time=utc_now(),
@@ -104,6 +99,8 @@ def ranks(settings: Settings) -> tuple[int, int]:
     """Rank and number of ranks: as set, else as the launcher says."""
     size = settings.world_size if settings.world_size is not None else _whole(os.environ.get("WORLD_SIZE"), 1)
     rank = settings.rank if settings.rank is not None else _whole(os.environ.get("RANK"), 0) if size > 1 else 0
+    if not 0 <= rank < max(size, rank + (size == 1)):
+        raise BadValue(f"rank {show(rank)} of {show(size)} ranks: it must be from 0 to world_size - 1")
     return rank, size
 
 
@@ -135,34 +132,19 @@ def unique_name() -> str:
     return f"{words}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(1)}"
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """A configuration as JSON can hold it: dataclasses, namespaces and structs as dicts, the rest as its text."""
-    if depth > MAX_DEPTH:
-        raise BadValue(f"config is nested deeper than {MAX_DEPTH} levels: pass the parts that matter")
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, (int, float)):
-        return value if type(value) in (int, float) else float(value) if isinstance(value, float) else int(value)
-    if isinstance(value, Mapping):
-        return {
-            key if isinstance(key, (str, int, float)) else str(key): plain(item, depth + 1)
-            for key, item in value.items()
-        }
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item, depth + 1) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value), depth)
-    if isinstance(value, msgspec.Struct):
-        return plain(msgspec.structs.asdict(value), depth)
-    if type(value).__name__ == "Namespace" and hasattr(value, "__dict__"):
-        return plain(vars(value), depth)
-    return str(value)
-
-
 def _git() -> Git | None:
     """Commit and state of the code, if git answers within a second."""
     folder = os.path.dirname(os.path.abspath(sys.argv[0] or ".")) if sys.argv else "."
-    command = ["git", "-C", folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    command = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        folder,
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "--untracked-files=no",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=1, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError, UnicodeError):

@@ -47,7 +47,7 @@ class StepRecord(Record, frozen=True, kw_only=True, omit_defaults=True, tag_fiel
 class Git(Struct, frozen=True, omit_defaults=True):
     """The state of the code that ran."""
 
-    commit: Annotated[str, about("commit of the working directory")]
+    commit: Annotated[str, about("commit of the folder that the program lies in")]
     dirty: Annotated[bool | None, about("whether it had changes that were not committed")] = None
 
 

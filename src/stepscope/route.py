@@ -11,6 +11,7 @@ written as an `event`, and never raised (`strict=True` raises it, for tests).
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from glob import escape as escape_glob
 from pathlib import Path
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,15 @@ from .clock import utc_now
 from .codec import encode, escape
 from .config import Settings
 from .errors import RunFileError, StepscopeError
-from .header import header, launch_id, plain, ranks
+from .header import header, launch_id, ranks
+from .plain import plain
 from .records import End, Event, Header, Record
 from .sinks.background import close_all
 from .sinks.console import SILENT, Console
 from .sinks.history import History, history
 from .sinks.jsonfile import JsonFile
 from .sinks.late import LateFile
+from .sinks.place import absolute, shown
 from .sinks.sink import Backend, Sink
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ EXIT_DEADLINE_S = 3.5
 def beside(path: Path, rank: int, world_size: int) -> Path:
     """The file of a rank: beside the one that rank 0 of this launch took, which may be `training-2.json`."""
     mark = f'"id":"{launch_id(world_size)}"'.encode()
-    for zero in sorted(path.parent.glob(f"{path.stem}*{path.suffix}"), reverse=True):
+    for zero in sorted(path.parent.glob(f"{escape_glob(path.stem)}*{path.suffix}"), reverse=True):
         with suppress(OSError), zero.open("rb") as file:
             if ".rank" not in zero.name and mark in file.read(1024):
                 path = zero
@@ -62,6 +65,7 @@ class Route:
         self.header: Header | None = None
         self.rank, self.world_size = ranks(settings)
         self.file: JsonFile | LateFile | None = None
+        self._zero = absolute(settings.log_file or Path(settings.output_dir) / "training.json")  # rank 0's file
         self._config = plain(config)
         escape(self._config)  # raises before there is a file
         self._callback = callback
@@ -76,14 +80,13 @@ class Route:
         self._told = False  # whether anybody is told of a record, beside the file
         self._closing = False
         self.past = History(None, None, 0, None, False)
-        if self.rank == 0:
+        if self.rank == 0 or (settings.resume and self.wanted.exists()):
             self._start()
 
     @property
     def wanted(self) -> Path:
         """Where the run file belongs; each rank has its own."""
-        path = Path(self.settings.log_file or Path(self.settings.output_dir) / "training.json")
-        return path if self.rank == 0 else beside(path, self.rank, self.world_size)
+        return self._zero if self.rank == 0 else beside(self._zero, self.rank, self.world_size)
 
     def _start(self) -> None:
         """Open the file and write the header; a rank above 0 does so when it has something to say."""
@@ -92,7 +95,10 @@ class Route:
         self.file = self._open_file(JsonFile.resume if resume else JsonFile.create)
         if resume:
             self.past = history(self.file.path)
-        self.header = header(self.settings, self._config, self.past.id, self.past.name, self.past.attempts + 1)
+        run = self.past
+        if self.settings.resume and self.rank and run.id is None and self._zero.exists():
+            run = history(self._zero)  # a rank that speaks for the first time belongs to the run all the same
+        self.header = header(self.settings, self._config, run.id, run.name, self.past.attempts + 1)
         if self.rank == 0:
             self._start_console(self.file.path, resume)
         self._sinks += self._more
@@ -138,8 +144,8 @@ class Route:
                         self._tell(record, line)
             finally:
                 self._owner = nested
-        if ending.deferred is not None and not nested:
-            ending.deferred()
+        if ending.deferred and not nested:
+            ending.settle()
 
     def _start_late(self) -> bool:
         """Open the file of a rank above 0, in the middle of training, which goes on without it."""
@@ -179,7 +185,7 @@ class Route:
     def _print(self, event: Event) -> None:
         """For what can stand in no file."""
         if self.settings.verbosity > SILENT:
-            (self.console or Console(self.settings.verbosity)).write(event)
+            (self.console or Console(self.settings.verbosity, waits=False)).write(event)
 
     def _event(self, rule: str, message: str, advice: str = "", severity: str = "warning") -> Event:
         return Event(
@@ -195,28 +201,39 @@ class Route:
         """Whether the calling thread is in the middle of a record."""
         return self._owner == get_ident()
 
-    def close(self, end: End) -> None:
-        """Drain the backends within their deadline, write the end, and close the file."""
-        if self._closing or not self._lock.acquire(timeout=LOCK_DEADLINE_S):
-            return  # closed already; or a thread hangs in a write, and what it holds cannot be closed
+    def close(self, end: End) -> bool:
+        """Drain the backends within their deadline, write the end, and close the file; whether that was done."""
+        if self._closing:
+            return False  # another thread is at it
+        if not self._lock.acquire(timeout=LOCK_DEADLINE_S):
+            self._print(self._event("close", "the run cannot be closed: a thread hangs in a write or a callback"))
+            return False
         self._closing = True
         self._lock.release()
-        for backend in self._backends:
-            backend.write(end)
-        close_all(self._backends, EXIT_DEADLINE_S)
+        try:
+            for backend in self._backends:
+                backend.write(end)
+            close_all(self._backends, EXIT_DEADLINE_S)
+        finally:
+            self._backends = []
+            self._finish(end)
+        return True
+
+    def _finish(self, end: End) -> None:
         for rule, count in list(self._troubles.items()):
             if count > 1:
                 self.emit(self._event(rule, f"{rule} happened {count} times", severity="info"))
-        self._backends = []
-        if self.file is None:
-            return
-        self.emit(end)
-        self._open = False
-        self.file.close()
-        if self.file.lost:
-            self.trouble("run-file-lost", f"{self.file.lost} records could not be written to {self.file.path}")
-        for sink in self._sinks:
-            self._guarded(type(sink).close, sink, "close", f"closing {type(sink).__name__}")
+        try:
+            if self.file is not None:
+                if lost := self.file.settle():
+                    self.trouble("run-file-lost", f"{lost} records could not be written to {shown(self.file.path)}")
+                self.emit(end)
+        finally:
+            self._open = False
+            if self.file is not None:
+                self.file.close()
+            for sink in self._sinks or self._more:
+                self._guarded(type(sink).close, sink, "close", f"closing {type(sink).__name__}")
 
     def forked(self) -> None:
         """In a forked child: let go of everything without a write."""

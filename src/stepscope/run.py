@@ -6,14 +6,16 @@
         run.log({"accuracy": 0.93}, step=step)
 
 A call raises on misuse alone. A number may be Python's, numpy's or torch's; one on a CUDA device is never waited
-for. Any thread may log; a forked child does nothing; after `close()` nothing is written any more.
+for. Any thread may log, but steps belong to one; a forked child does nothing; after `close()` nothing is written.
 """
 
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
+from threading import get_ident
 from types import TracebackType
 from typing import Any
 
@@ -80,11 +82,13 @@ class TrainingRunLogger:
         self._device = DeviceQueue()
         self._began = time.monotonic()
         self._route: Route | None = None
+        self._door: Route | None = None  # the same while the run is open
+        self._closing = 0  # the thread that is closing the run
         self._step = -1  # the newest step of this attempt
         self._past: int | None = None  # the last step of the attempts before it
         self._count: int | None = 0  # the step of the next `log` without one; None once steps are logged
         if self.settings.mode != "disabled":
-            self._route = Route(self.settings, config, callback, sinks)
+            self._route = self._door = Route(self.settings, config, callback, sinks)
             self._past = self._route.past.last_step
             if self._past is not None:
                 self._count = self._past + 1 if self._route.past.counted else None
@@ -117,7 +121,7 @@ class TrainingRunLogger:
         **more: Any,
     ) -> None:
         """One training step; further fields of the record (`moe_aux_loss`, `sol`, …) go by keyword."""
-        if self._route is None:
+        if self._door is None:
             return
         known = {
             "epoch": epoch,
@@ -131,11 +135,14 @@ class TrainingRunLogger:
         if (
             more
             or not type(loss) is type(norm) is type(lr) is float
-            or not (type(epoch) is float or type(epoch) is int)
+            or type(epoch) is not float
             or not (type(duration_ms) is float or type(duration_ms) is int)
             or type(tokens) is not int
-            or not tokens < LARGEST > duration_ms
+            or not -LARGEST <= tokens < LARGEST
+            or not -LARGEST <= duration_ms < LARGEST
         ):  # else each number is known and Python's own, and needs no further look
+            if more.keys() & known.keys():
+                raise BadType(f"given twice: {', '.join(sorted(more.keys() & known.keys()))}")
             known, late = checked(Step, {**known, **more})
         number = step if type(step) is int and 0 <= step < LARGEST else step_number(step)
         if number < self._step or (self._past is not None and number <= self._past):
@@ -151,9 +158,9 @@ class TrainingRunLogger:
                 f"step {step} is below step {self._step}, which is logged already: steps must not go back; "
                 "a run that starts again from a checkpoint opens its file with resume=True"
             )
-        assert self._route is not None
-        assert self._route.header is not None
-        self._enter(Rewind, step, {"last_step": self._past, "attempt": self._route.header.attempt})
+        assert self._door is not None
+        assert self._door.header is not None
+        self._enter(Rewind, step, {"last_step": self._past, "attempt": self._door.header.attempt})
 
     def log_eval(
         self, step: int, epoch: Any = None, tokens: Any = None, duration_ms: Any = None, loss: Any = None
@@ -184,7 +191,7 @@ class TrainingRunLogger:
 
     def log_allocator(self, step: int, stats: Any = None, id: int | None = None) -> None:
         """Memory by segment: a list of {name, device, managed, pinned, pageable} in bytes, or a record."""
-        if isinstance(stats, Allocator):
+        if isinstance(stats, Allocator) and id is None:
             return self._log(Allocator, step, {}, stats)
         self._log(Allocator, step, {"stats": stats, "id": id})
 
@@ -202,7 +209,7 @@ class TrainingRunLogger:
         Without `step` they belong to the newest logged step; where steps are not logged at all, each call
         counts as one, from 0.
         """
-        if self._route is None:
+        if self._door is None:
             return
         if not isinstance(values, Mapping):
             raise BadType(f"log takes a dict of numbers, not {show(values)}: log({{'accuracy': 0.9}}, step=…)")
@@ -236,8 +243,8 @@ class TrainingRunLogger:
 
     def progress(self, label: str, done: int | None = None, total: int | None = None) -> None:
         """Show on a terminal what a long phase without steps is at; nothing is written to the file."""
-        if self._route is not None:
-            self._route.progress(label, done, total)
+        if self._door is not None:
+            self._door.progress(label, done, total)
 
     @property
     def _now(self) -> int:
@@ -245,7 +252,7 @@ class TrainingRunLogger:
         return max(self._step, (self._count or 0) - 1, self._past or 0, 0)
 
     def _log(self, kind: type[StepRecord], step: int, values: Mapping[str, Any], record: Any = None) -> None:
-        if self._route is None:
+        if self._door is None:
             return
         number = step_number(step)
         if record is not None:
@@ -258,12 +265,14 @@ class TrainingRunLogger:
         self, kind: type[StepRecord], step: int, known: dict[str, Any], late: dict[str, Any] | None = None
     ) -> None:
         """Stamp a record and send it on; one with device numbers when they are there."""
-        route = self._route
+        route = self._door
         assert route is not None
         time_ = utc_now()
         route.step = step
         if self._device.waiting:
             self._device.poll()
+            if ending.deferred:
+                ending.settle()
         if late:
             self._device.put(late, lambda numbers: route.emit(_complete(kind, time_, step, known, late, numbers)))
         else:
@@ -271,15 +280,25 @@ class TrainingRunLogger:
 
     def close(self, status: str = "finished", reason: str | None = None) -> None:
         """Write how the run ended, drain the backends within seconds, and close the file; again is nothing."""
-        route = self._route
-        if route is None:
+        if self._route is None or self._door is None:
             return
-        ending.release(self)
-        late = self._device.drain(DEVICE_DEADLINE_S)
-        if late:
-            route.trouble("device-late", f"the device did not finish: {late} records lack its numbers")
-        took = round((time.monotonic() - self._began) * 1000)
-        route.close(End(time=utc_now(), step=self._now, status=status, reason=reason, duration_ms=took))
+        if self.busy():  # a callback, a sink or a signal's handler, inside a record: close behind it
+            return ending.defer(partial(self.close, status, reason))
+        self._closing = get_ident()
+        try:
+            late = self._device.drain(DEVICE_DEADLINE_S)
+            if late:
+                self._route.trouble("device-late", f"the device did not finish: {late} records lack its numbers")
+        finally:
+            took = round((time.monotonic() - self._began) * 1000)
+            end = End(time=utc_now(), step=self._now, status=status, reason=reason, duration_ms=took)
+            try:
+                if self._route.close(end):
+                    self._door = None
+                    ending.release(self)
+            finally:
+                self._closing = 0
+                ending.settle()
 
     finish = close  # what people who come from W&B look for
 
@@ -297,14 +316,15 @@ class TrainingRunLogger:
             self.close("failed", ending.describe(error))
 
     def busy(self) -> bool:
-        """Whether the calling thread is in the middle of a record."""
-        return self._route is not None and self._route.busy()
+        """Whether the calling thread is in the middle of a record, or of closing."""
+        me = get_ident()
+        return self._route is not None and (self._route.busy() or me in (self._device.owner, self._closing))
 
     def forked(self) -> None:
         """In a forked child: the run belongs to the parent."""
         if self._route is not None:
             self._route.forked()
-            self._route = None
+            self._door = None
 
 
 def _complete(
@@ -322,4 +342,5 @@ def _complete(
             name: numbers.get(name, value) for name, value in given.items() if name in numbers or name not in late
         }
         return Metrics(time=time_, step=step, values=values)
+    numbers, _ = checked(kind, numbers)
     return kind(time=time_, step=step, **known, **numbers)

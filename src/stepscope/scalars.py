@@ -5,7 +5,7 @@
     queue = DeviceQueue()
     queue.put({"loss": cuda_tensor}, finish=lambda values: print(values["loss"]))   # never waits for the GPU
 
-A device scalar is copied to pinned memory on its own stream, without blocking, and read when its event has
+A device scalar is copied to pinned memory on the current stream, without blocking, and read when its event has
 passed: when the next record comes, or by a thread a moment later. torch is only looked at once it is loaded.
 """
 
@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -63,9 +64,9 @@ def is_tensor(value: Any) -> bool:
 
 
 def _tensor(torch: Any, value: Any, name: str) -> Any:
-    if value.is_cuda and type(value) is torch.Tensor and value.dim() == 0 and not value.is_complex():
+    if value.is_cuda and type(value) is torch.Tensor and value.dim() == 0 and value.is_floating_point():
         return value.detach() if value.requires_grad else value  # a microsecond counts here
-    if value.numel() != 1 or value.is_complex():
+    if value.numel() != 1 or value.is_complex() or value.dtype is torch.bool:
         shape = tuple(value.shape)
         raise BadType(
             f"{name} must be one real number, not a tensor of shape {shape} and {value.dtype}: reduce it first"
@@ -94,25 +95,30 @@ class DeviceQueue:
         self._slots: dict[Any, list[Any]] = {}  # pinned scalars that are free, by dtype
         self._events: dict[Any, list[Any]] = {}  # events that have passed, by device
         self._thread: threading.Thread | None = None
+        self.owner = 0  # the thread that is delivering now
 
     def put(self, tensors: dict[str, Any], finish: Callable[[dict[str, Any]], None]) -> None:
         """Copy the tensors without blocking; `finish` gets their numbers when the device has made them."""
         torch = sys.modules["torch"]
+        if torch.cuda.is_current_stream_capturing():
+            raise BadType("cannot log a device number inside the capture of a CUDA graph: log it after the replay")
         slots = {name: self._slot(torch, tensor.dtype) for name, tensor in tensors.items()}
-        # on the tensor's own stream: what overwrites it there later comes after the copy
+        # on the current stream: what it does to the tensors later comes after the copy
         torch._foreach_copy_([*slots.values()], [*tensors.values()], non_blocking=True)
         events = [self._record(torch, device) for device in {tensor.device for tensor in tensors.values()}]
         self.waiting.append((events, slots, finish))
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="stepscope-device", daemon=True)
-            self._thread.start()
+            with suppress(RuntimeError):  # none can be started at the end of the interpreter: `drain` is left
+                self._thread.start()
         self._wake.set()
 
     def _slot(self, torch: Any, dtype: Any) -> Any:
         """A pinned scalar; they are allocated by the hundred, since that may wait for the device."""
         free = self._slots.setdefault(dtype, [])
         if not free:
-            free += torch.empty(BLOCK, dtype=dtype, pin_memory=True).unbind()
+            with torch.inference_mode(False):  # what is made inside that mode can be written to nowhere else
+                free += torch.empty(BLOCK, dtype=dtype, device="cpu", pin_memory=True).unbind()
         return free.pop()
 
     def _record(self, torch: Any, device: Any) -> Any:
@@ -124,14 +130,19 @@ class DeviceQueue:
     def poll(self) -> None:
         """Finish what the device has finished, unless another thread is at it."""
         if self.waiting and self._turn.acquire(blocking=False):
+            self.owner = threading.get_ident()
             try:
                 self._deliver()
             finally:
+                self.owner = 0
                 self._turn.release()
 
     def _deliver(self) -> None:
-        while self.waiting and all(event.query() for event in self.waiting[0][0]):
+        while self.waiting and (passed := _passed(self.waiting[0][0])) is not None:
             events, slots, finish = self.waiting.popleft()
+            if not passed:  # the device is lost, and its numbers with it
+                finish({})
+                continue
             values = {name: slot.item() for name, slot in slots.items()}
             for slot in slots.values():
                 self._slots.setdefault(slot.dtype, []).append(slot)
@@ -153,8 +164,21 @@ class DeviceQueue:
         while self.waiting and time.monotonic() < end:
             self.poll()
             time.sleep(0.001)
-        late = 0
-        while self.waiting:
-            self.waiting.popleft()[2]({})
-            late += 1
-        return late
+        if not self._turn.acquire(timeout=deadline):  # another thread may hold the last one in its hand
+            return len(self.waiting)
+        try:
+            self._deliver()
+            late = len(self.waiting)
+            while self.waiting:
+                self.waiting.popleft()[2]({})
+            return late
+        finally:
+            self._turn.release()
+
+
+def _passed(events: list[Any]) -> bool | None:
+    """Whether the device is behind all events: None when not yet, False when it never will be."""
+    try:
+        return True if all(event.query() for event in events) else None
+    except Exception:  # noqa: BLE001 - after an error on the device, every call raises it
+        return False

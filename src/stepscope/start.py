@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .errors import UnknownSetting
 from .run import TrainingRunLogger
 from .sinks.sink import Sink
 
@@ -26,6 +27,8 @@ def init(
     **options: Any,
 ) -> TrainingRunLogger:
     """Start a run. `settings` names a YAML file; `options` are the fields of `stepscope.config.Settings`."""
+    if "path" in options:
+        raise UnknownSetting("unknown argument 'path': the run file is log_file=…, its folder output_dir=…")
     return TrainingRunLogger(
         options.pop("log_file", None),
         callback,

@@ -205,6 +205,26 @@ def test_a_closed_stream_is_given_up() -> None:
     stream.close()
     console.write(step())
     assert console.verbosity == -2
+    assert Console(0, stream).verbosity == 0
+
+
+def test_a_terminal_that_is_slow_loses_a_line_and_no_more() -> None:
+    """A stream that would block is tried again."""
+
+    class Slow(io.StringIO):
+        calls = 0
+
+        def write(self, text: str) -> int:
+            self.calls += 1
+            if self.calls == 1:
+                raise BlockingIOError
+            return super().write(text)
+
+    stream = Slow()
+    console = Console(0, stream)
+    console.write(step(1))
+    console.write(step(2))
+    assert stream.getvalue().startswith(":: step       2")
 
 
 def test_a_stream_that_knows_no_degree_sign_gets_a_question_mark() -> None:

@@ -101,6 +101,63 @@ def test_what_waits_for_the_disk_is_bounded_and_counted(tmp_path: Path, monkeypa
     assert len(file._held) * len(encode(Step(step=50))) <= 1000
 
 
+def test_the_record_at_which_the_disk_recovers_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even when the memory for those before it was full."""
+    file = JsonFile.create(tmp_path / "a.json")
+    file.write(Step(step=0))
+    monkeypatch.setattr(jsonfile, "HELD_BYTES", 100)
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", lambda fd, data, at: 0)
+        for number in range(1, 9):
+            file.write(Step(step=number))
+    monkeypatch.setattr(jsonfile, "perf_counter", lambda: 1e9)
+    file.write(Step(step=9))
+    file.close()
+    assert [record["step"] for record in load(file.path)][-1] == 9
+    assert file.lost == 10 - len(load(file.path))
+
+
+def test_a_handler_that_logs_in_the_middle_of_a_write_tears_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record comes behind the one that is being written."""
+    file = JsonFile.create(tmp_path / "a.json")
+    file.write(Step(step=0))
+    real, once = os.pwrite, [True]
+
+    def pwrite(fd: int, data: bytes, at: int) -> int:
+        done = real(fd, data, at)
+        if once:
+            once.clear()
+            file.write(Message(message="from a handler"))
+        return done
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    file.write(Step(step=1))
+    file.write(Step(step=2))
+    file.close()
+    assert [record.get("step", -1) for record in load(file.path)] == [0, 1, 0, 2]
+
+
+def test_an_error_of_a_handler_is_not_taken_for_the_disks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deadline of the program's own goes through."""
+    file = JsonFile.create(tmp_path / "a.json")
+    file.write(Step(step=0))
+    real = os.pwrite
+
+    def pwrite(fd: int, data: bytes, at: int) -> int:
+        real(fd, data, at)
+        raise TimeoutError("the program's own")
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    with pytest.raises(TimeoutError):
+        file.write(Step(step=1))
+    monkeypatch.setattr(os, "pwrite", real)
+    file.write(Step(step=2))
+    assert len(load(file.path)) in (2, 3)
+    file.close()
+
+
 def test_ctrl_c_in_the_middle_of_a_write_tears_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record is taken back; the next one is whole."""
     file = JsonFile.create(tmp_path / "a.json")

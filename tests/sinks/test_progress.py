@@ -89,6 +89,23 @@ def test_a_clock_that_jumps_back_is_left_out() -> None:
     assert progress(Header(total_steps=100), *steps(20), *steps(20, first=20)).eta_s == pytest.approx(2 * 61)
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), 1e-300])
+def test_a_number_that_is_not_finite_ends_no_line(odd: float) -> None:
+    """Just when a run diverges, its lines are wanted."""
+    result = progress(Header(total_steps=100), *steps(10), Eval(step=9, time=at(18), duration_ms=odd))
+    for header in (Header(total_steps=100), Header(total_epochs=2.0)):
+        for step in (Step(step=11, time=at(22), duration_ms=odd, epoch=odd), Step(step=12, time=at(24), epoch=odd)):
+            result.begin(header)
+            result.step(step)
+            assert result.eta_s is None or result.eta_s < 1e9
+
+
+def test_an_evaluation_that_does_not_say_how_long_it_took_is_timed_by_the_records() -> None:
+    """From the step before it."""
+    records: list[Step | Eval] = [*steps(50), Eval(step=49, time=at(198)), Step(step=50, time=at(200))]
+    assert progress(Header(total_steps=150), *records).eta_s == pytest.approx(100 * (2 + 100 / 50))
+
+
 def test_nothing_is_said_where_nothing_is_known() -> None:
     """No total, no time, no epoch."""
     assert progress(Header(), *steps(10)).eta_s is None

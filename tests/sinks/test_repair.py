@@ -67,6 +67,16 @@ def test_an_array_that_another_program_wrote_loses_nothing(tmp_path: Path) -> No
         assert path.read_bytes().endswith(b"\n]\n")
 
 
+@pytest.mark.parametrize("text", ["[section]\nkey = 1\n", "[1, 2, 3]", '[{"lr": 1}]', "{}"])
+def test_a_file_of_another_kind_is_left_alone(tmp_path: Path, text: str) -> None:
+    """Even where it begins like an array."""
+    path = tmp_path / "a.toml"
+    path.write_text(text)
+    with pytest.raises(RunFileError, match="nothing was changed"):
+        repair(path)
+    assert path.read_text() == text
+
+
 def test_what_is_no_run_file_is_left_alone(tmp_path: Path) -> None:
     """And the error says so."""
     path = tmp_path / "a.txt"

@@ -34,6 +34,7 @@ from ..records import (
     Step,
 )
 from . import text
+from .place import shown
 from .progress import Progress, Waiting
 from .spike import NormAverage
 from .trend import EvalGap, LossTrend
@@ -46,7 +47,9 @@ NAMED = 6  # numbers of a `metrics` line
 class Console:
     """Prints what it is given, as verbose as it is told."""
 
-    def __init__(self, verbosity: int = DEFAULT, stream: TextIO | None = None, color: bool | None = None):
+    def __init__(
+        self, verbosity: int = DEFAULT, stream: TextIO | None = None, color: bool | None = None, waits: bool = True
+    ):
         self.verbosity = verbosity
         self._stream = stream
         self._color = color
@@ -56,7 +59,7 @@ class Console:
         self._datasets = 0
         self._steps = 0
         self._last: Step | None = None
-        self._waiting = Waiting(self._out, self._is_terminal) if verbosity >= DEFAULT else None
+        self._waiting = Waiting(self._out, self._is_live) if waits and verbosity >= DEFAULT else None
         self._lines: dict[type, tuple[int, Callable[[Any], Iterator[str]]]] = {
             Header: (DEFAULT, self._header),
             Step: (DEFAULT, self._step),
@@ -77,7 +80,7 @@ class Console:
     def opened(self, path: Path, wanted: Path, resumed: bool = False) -> None:
         """Say where the run goes, and why not where it was meant to go."""
         why = f" ({wanted.name} exists and is left as it is)" if path != wanted else ""
-        self.note(f"run file {path}{', resumed' if resumed else why}")
+        self.note(f"run file {shown(path)}{', resumed' if resumed else why}")
 
     def note(self, text: str) -> None:
         """A line about the run that is no record."""
@@ -117,12 +120,19 @@ class Console:
                 encoding = stream.encoding or "ascii"
                 stream.write(data.encode(encoding, "replace").decode(encoding))
             stream.flush()
-        except (OSError, ValueError, AttributeError):
-            self.verbosity = SILENT  # closed, or a pipe whose reader is gone
+        except BlockingIOError:
+            return  # a terminal that is slow: this line is lost
+        except Exception:  # noqa: BLE001 - closed, a pipe whose reader is gone, or something else that is no terminal
+            self.verbosity = SILENT
 
     def _is_terminal(self) -> bool:
-        stream = self._stream or sys.stdout
-        return bool(getattr(stream, "isatty", lambda: False)())
+        try:
+            return bool((self._stream or sys.stdout).isatty())
+        except Exception:  # noqa: BLE001 - whatever stands there, it is no terminal
+            return False
+
+    def _is_live(self) -> bool:
+        return self._is_terminal() and os.environ.get("TERM") != "dumb"
 
     def _paint(self, line: str, code: str) -> str:
         if self._color is None:

@@ -5,10 +5,13 @@ history("out/training.json")      # History(id='9f2c…', name='brisk-otter', at
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+from contextlib import suppress
+from typing import NamedTuple, TypeVar
 
 from ..codec import decode
-from ..records import Header, Metrics, Step
+from ..records import Header, Metrics, Record, Step
+
+R = TypeVar("R", bound=Record)
 
 
 class History(NamedTuple):
@@ -25,13 +28,9 @@ def history(path: str | os.PathLike[str]) -> History:
     """The history in a whole run file; foreign files have no header and count as one attempt."""
     with open(path, "rb") as file:
         data = file.read()
-    headers = [record for line in _lines(data, "run") if isinstance(record := decode(line, "run"), Header)]
-    steps = (record for line in _lines(data, "step") if isinstance(record := decode(line, "step"), Step))
-    last: Step | Metrics | None = next(steps, None)
-    if last is None:
-        numbers = (record for line in _lines(data, "metrics") if isinstance(record := decode(line), Metrics))
-        last = next(numbers, None)
-    newest = headers[0] if headers else None
+    newest = next(_records(data, Header), None)
+    steps = next(_records(data, Step), None)
+    last = steps or next(_records(data, Metrics), None)
     return History(
         id=newest.id if newest else None,
         name=newest.name if newest else None,
@@ -41,11 +40,16 @@ def history(path: str | os.PathLike[str]) -> History:
     )
 
 
-def _lines(data: bytes, kind: str) -> Iterator[bytes]:
-    """The lines of a kind, the newest first; ours, and those that were written with spaces."""
-    marks = [f'{{"log":"{kind}"'.encode(), f'{{"log": "{kind}"'.encode()]
+def _records(data: bytes, struct: type[R]) -> Iterator[R]:
+    """The records of a kind, the newest first: those that begin a line, in our spelling or with spaces."""
+    kind = str(struct.__struct_config__.tag)
+    marks = [f'\n{indent}{{"log":{space}"{kind}"'.encode() for indent, space in (("", ""), ("", " "), ("  ", " "))]
     end = len(data)
     while (begin := max(data.rfind(mark, 0, end) for mark in marks)) >= 0:
-        stop = data.find(b"\n", begin)
-        yield data[begin : stop if stop >= 0 else len(data)].rstrip(b", \r")
-        end = begin
+        stop = data.find(b"\n", begin + 1)
+        line = data[begin + 1 : stop if stop >= 0 else len(data)].strip(b", \r")
+        with suppress(ValueError):  # a line that is torn, in the middle of the file
+            record = decode(line, kind)
+            if isinstance(record, struct):
+                yield record
+        end = begin + 1

@@ -8,12 +8,11 @@ The promise is weaker than the plain file's: what the thread has written survive
 writes as fast as the disk takes it. What waits is bounded; beyond that records are lost and counted.
 """
 
-import os
 import threading
 from collections import deque
 from pathlib import Path
 
-from .jsonfile import HELD_BYTES, JsonFile, Trouble
+from .jsonfile import HELD_BYTES, JsonFile, Trouble, started
 
 POLL_S = 0.05
 
@@ -27,10 +26,9 @@ class LateFile:
         self._limit = limit
         self._lines: deque[bytes] = deque()
         self._bytes = self._lost = 0
+        self._count = threading.Lock()
         self._stop = threading.Event()
-        self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._work, name="stepscope-file", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     @property
     def path(self) -> Path:
@@ -47,11 +45,15 @@ class LateFile:
         if self._bytes + len(line) > self._limit:
             self._lost += 1
             advice = "put log_file on a faster disk, or log less"
-            return self._on_trouble(
-                "run-file-behind", f"the disk is {self._limit >> 20} MiB behind: records are lost", advice
-            )
-        self._bytes += len(line)
+            mib = self._limit >> 20
+            return self._on_trouble("run-file-behind", f"the disk is {mib} MiB behind: records are lost", advice)
+        with self._count:
+            self._bytes += len(line)
         self._lines.append(line)
+        if self._thread is None:
+            self._thread = started(self._work, "stepscope-file")
+            if self._thread is None:
+                self._write()
 
     def _work(self) -> None:
         while not self._stop.wait(POLL_S):
@@ -61,14 +63,22 @@ class LateFile:
     def _write(self) -> None:
         while self._lines:
             self._file.append(self._lines[0])
-            self._bytes -= len(self._lines.popleft())
+            with self._count:
+                self._bytes -= len(self._lines.popleft())
+
+    def settle(self) -> int:
+        """How many records the file will not have."""
+        return self._lost + self._file.settle()
 
     def close(self, deadline: float = 3.0) -> None:
         """Write what waits, within the deadline, and close."""
         self._stop.set()
-        self._thread.join(deadline)
-        if not self._thread.is_alive():
-            self._file.close(deadline)
+        if self._thread is not None:
+            self._thread.join(deadline)
+            if self._thread.is_alive():
+                return
+        self._write()
+        self._file.close(deadline)
 
     def abandon(self) -> None:
         """Forget the file without a write: what a forked child does."""

@@ -13,11 +13,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
+from math import isfinite
 from statistics import median
 
 from ..records import Eval, Header, Step
 
 WINDOW = 200
+TEN_YEARS_S = 10 * 365 * 86400
 QUIET_S = 2.0  # so long nothing is printed before the waiting line appears
 WAITING_S = 0.5
 
@@ -52,15 +54,19 @@ class Progress:
         self._tokens = self._tokens + gap * tokens if gap else (step.step + 1.0) * tokens
         self._last, self._pause_s = (step.step, now), 0.0
         self.percent = self._percent(step)
-        left = self._steps_left(step)
-        typical = median(self._step_s) if self._step_s else None
+        self.eta_s = self._eta(self._steps_left(step))
+
+    def _eta(self, left: float | None) -> float | None:
+        if left is None or not self._step_s:
+            return None
         evals = self._eval_s / self._steps if self._steps else 0.0
-        self.eta_s = left * (typical + evals) if left is not None and typical is not None else None
+        eta = left * (median(self._step_s) + evals)
+        return eta if eta < TEN_YEARS_S else None
 
     def _measure(self, step: Step, now: float | None) -> int:
         """Steps since the last record; their mean time, evaluations not counted, joins the window."""
         if self._last is None or step.step <= self._last[0]:
-            if not self._step_s and step.duration_ms:
+            if not self._step_s and step.duration_ms and isfinite(step.duration_ms):
                 self._step_s.append(step.duration_ms / 1000)
             return 0
         before, then = self._last
@@ -74,7 +80,12 @@ class Progress:
 
     def eval(self, record: Eval) -> None:
         """Take in an evaluation: it is not part of a step's time, but of the remaining time."""
+        now = seconds(record.time)
         cost = (record.duration_ms or 0) / 1000
+        if not cost and self._last and self._last[1] is not None and now is not None:
+            cost = now - self._last[1] - self._pause_s  # nobody said how long it took: since the step before it
+        if not (isfinite(cost) and cost > 0):
+            return
         self._eval_s += cost
         self._pause_s += cost
 
@@ -84,7 +95,7 @@ class Progress:
             return min(100 * step.step / steps, 100.0)
         if tokens and step.step_tokens:
             return min(100 * self._tokens / tokens, 100.0)
-        if step.epoch is None:
+        if step.epoch is None or not isfinite(step.epoch):
             return None
         return min(100 * step.epoch / epochs, 100.0) if epochs else 100 * (step.epoch % 1)
 
@@ -94,7 +105,7 @@ class Progress:
             return max(steps - step.step, 0)
         if tokens and step.step_tokens:
             return max(tokens - self._tokens, 0) / step.step_tokens
-        if epochs and step.epoch and step.step:
+        if epochs and step.epoch and step.step and isfinite(step.epoch):
             return max(epochs - step.epoch, 0) * step.step / step.epoch
         return None
 
@@ -139,5 +150,5 @@ class Waiting:
                 quiet = time.monotonic() - self._printed
                 if quiet >= QUIET_S and not self._stop.is_set():
                     # the cursor goes back, so that what the program prints itself overwrites the line
-                    self._out(f"\x1b[2K\x1b[2m… {self.label} {quiet:.0f} s\x1b[0m\r")
+                    self._out(f"\x1b[2K… {self.label} {quiet:.0f} s\r")
                     self._shown = True

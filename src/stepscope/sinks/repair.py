@@ -15,6 +15,7 @@ from ..codec import parse
 from ..errors import RunFileError
 
 TAIL = b"\n]\n"
+HEAD = b'[{"log"'
 
 
 class Repair(NamedTuple):
@@ -39,16 +40,16 @@ def repair(path: str | os.PathLike[str]) -> Repair:
 
 def _repair(path: Path, fd: int) -> Repair:
     size = os.fstat(fd).st_size
-    head = os.pread(fd, 64, 0).lstrip(b"\xef\xbb\xbf \t\r\n\0")
-    if head and not head.startswith(b"["):
-        raise RunFileError(f"{path} is not a run file: it does not begin with '['; nothing was changed")
+    head = b"".join(os.pread(fd, 4096, 0).removeprefix(b"\xef\xbb\xbf").strip(b"\0").split())[: len(HEAD)]
+    if not (HEAD.startswith(head) or head.startswith((HEAD, b"[]"))):
+        raise RunFileError(f"{path} is not a run file: it does not begin with '[{{\"log\"'; nothing was changed")
     end = _end_of_last_record(fd, size)
     torn = os.pread(fd, size - end, end) if end else os.pread(fd, size, 0)
     if (end and torn == TAIL) or (not end and torn == b"[" + TAIL):
         return Repair(0, None, False)
     if _is_array(fd, size):
         end, torn = _before_bracket(fd, size), b""
-    rest = torn.strip(b",[]\r\n \t\0")
+    rest = torn if torn.strip(b",[]\r\n \t\0") else b""
     kept = _keep(path, rest) if rest else None
     whole = TAIL if end else b"[" + TAIL
     os.pwrite(fd, whole, end)
