@@ -19,7 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-GRACE_S = 3.0
+GRACE_S = 3.0  # until a main thread that does not answer counts as hanging
+CLOSING_S = 8.0  # for the record and the close that it may be in the middle of
 
 
 class Closable(Protocol):
@@ -31,7 +32,7 @@ class Closable(Protocol):
 
 
 _live: dict[int, Closable] = {}
-_dying = threading.Event()
+_heard, _dying = threading.Event(), threading.Event()
 _error_before: Any = None
 _installed = False
 _guarded = False
@@ -106,6 +107,7 @@ def _uninstall() -> None:
 
 
 def _on_sigterm(signum: int, frame: Any) -> None:
+    _heard.set()
     defer(_die)
     settle()
 
@@ -150,7 +152,7 @@ def _guard_against_hang() -> None:
 def _await_signal(reader: int) -> None:
     while numbers := os.read(reader, 64):
         ours = signal.getsignal(signal.SIGTERM) is _on_sigterm
-        if signal.SIGTERM in numbers and ours and not _dying.wait(GRACE_S):
+        if signal.SIGTERM in numbers and ours and not (_heard.wait(GRACE_S) and _dying.wait(CLOSING_S)):
             _die()
 
 

@@ -49,7 +49,7 @@ def _repair(path: Path, fd: int) -> Repair:
         return Repair(0, None, False)
     if _is_array(fd, size):
         end, torn = _before_bracket(fd, size), b""
-    rest = torn if torn.strip(b",[]\r\n \t\0") else b""
+    rest = torn.lstrip(b", \r\n") if torn.strip(b",[]\r\n \t\0") else b""
     kept = _keep(path, rest) if rest else None
     whole = TAIL if end else b"[" + TAIL
     os.pwrite(fd, whole, end)
