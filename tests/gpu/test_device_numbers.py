@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import stepscope  # noqa: E402
 from stepscope import TrainingRunLogger  # noqa: E402
 from tests.conftest import load  # noqa: E402
 
@@ -86,6 +87,59 @@ def test_another_stream_is_waited_for_by_its_own_event(make_run: Callable[..., T
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def test_the_first_number_may_come_from_anywhere(make_run: Callable[..., TrainingRunLogger]) -> None:
+    """Inside inference mode, or where CUDA is the default device: later numbers are logged as ever."""
+    run = make_run()
+    with torch.inference_mode():
+        run.log_eval(0, loss=torch.ones((), device="cuda"))
+    torch.set_default_device("cuda")
+    try:
+        run.log_step(1, loss=torch.ones((), dtype=torch.float16) * 2, tokens=torch.tensor(16384.0))
+    finally:
+        torch.set_default_device(None)
+    run.close()
+    eval_, step = (record for record in load(run.path) if record["log"] in ("eval", "step"))
+    assert (eval_["loss"], step["loss"], step["step_tokens"]) == (1.0, 2.0, 16384)
+    assert type(step["step_tokens"]) is int
+
+
+def test_a_truth_value_is_no_number_and_a_capture_is_no_place_to_log(
+    make_run: Callable[..., TrainingRunLogger],
+) -> None:
+    """Both are said at the call."""
+    run = make_run()
+    with pytest.raises(stepscope.StepscopeError, match="loss must be"):
+        run.log_step(1, loss=torch.ones((), device="cuda") > 0)
+    value = torch.ones((), device="cuda")
+    with pytest.raises(stepscope.StepscopeError, match="capture"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        run.log_step(1, loss=value + 1)
+
+
+LOST = """
+import sys, torch, stepscope
+with stepscope.TrainingRunLogger(sys.argv[1], verbosity=-2) as run:
+    run.log_step(1, loss=torch.ones((), device="cuda"))
+    torch.cuda.synchronize()
+    run.log_step(2, loss=torch.ones((), device="cuda"))
+    x = torch.zeros(4, device="cuda")
+    x[torch.tensor([99], device="cuda")] = 1.0     # an assertion on the device
+    torch.cuda.synchronize()
+"""
+
+
+def test_after_an_error_on_the_device_the_end_is_written(tmp_path: Path) -> None:
+    """And every record, with the numbers that could still be had."""
+    path = tmp_path / "training.json"
+    process = subprocess.run([sys.executable, "-c", LOST, str(path)], env=ENVIRONMENT, capture_output=True, check=False)
+    assert process.returncode != 0
+    records = load(path)
+    assert [record["log"] for record in records] == ["run", "step", "step", "end"]
+    assert records[1]["loss"] == 1.0
+    assert records[-1]["status"] == "failed"
+
+
 HANGS = """
 import sys, time, torch, stepscope
 run = stepscope.TrainingRunLogger(sys.argv[1], verbosity=-2)
