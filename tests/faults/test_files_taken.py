@@ -29,6 +29,7 @@ def wait_for(path):
     end = time.monotonic() + 10
     while not os.path.exists(path) and time.monotonic() < end:
         time.sleep(0.01)
+    time.sleep(0.3)  # the file is there a moment before it is said
 """
 
 
