@@ -37,7 +37,7 @@ TABLE = {
     "errors": May(),
     "clock": May(),
     "schedule": May("errors"),
-    "records": May("errors", "msgspec"),
+    "records": May("errors records", "msgspec"),
     "codec": May("records errors", "msgspec"),
     # the door: everything that it needs comes with the first run, so it costs the import of stepscope nothing
     "scalars": May(ROOT),  # it finds torch in sys.modules, where the caller has loaded it
