@@ -24,6 +24,12 @@ class Gpu(StepRecord, frozen=True, kw_only=True, omit_defaults=True, tag="gpu", 
     dram_free: Annotated[int | None, about("free memory", "bytes", "min")] = None
     pcie_rx: Annotated[Number | None, about("received over PCIe", "bytes/s", "sum")] = None
     pcie_tx: Annotated[Number | None, about("sent over PCIe", "bytes/s", "sum")] = None
+    nvlink_rx: Annotated[Number | None, about("received over NVLink", "bytes/s", "sum")] = None
+    nvlink_tx: Annotated[Number | None, about("sent over NVLink", "bytes/s", "sum")] = None
+    memory_temperature: Annotated[Number | None, about("temperature of the memory", "°C", "max")] = None
+    ecc_errors: Annotated[int | None, about("uncorrected memory errors since the driver was loaded", "", "sum")] = None
+    remapped_rows: Annotated[int | None, about("rows of memory that were replaced because of errors", "", "sum")] = None
+    xid: Annotated[int | None, about("the newest XID error since the record before, of any process")] = None
 
 
 class SpeedOfLight(StepRecord, frozen=True, kw_only=True, omit_defaults=True, tag="sol", tag_field="log"):
