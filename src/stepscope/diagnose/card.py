@@ -1,7 +1,7 @@
 """The end of a watched run on one screen: verdicts, the step as a tree, memory, hardware.
 
-    for line in card(case, Limits(), "output/training.json"):
-        print(line)
+for line in card(case, Limits(), "output/training.json"):
+    print(line)
 """
 
 from collections.abc import Iterator

@@ -92,17 +92,20 @@ def out_of_memory(case: Case) -> Verdict | None:
     if oom is None:
         return None
     where = "the host" if oom.id is None else f"GPU {oom.id}"
-    asked = f" asked for {size(oom.asked)}" if oom.asked else ""
-    free = f", {size(oom.free)} were free" if oom.free is not None else ""
-    phase = f", in {oom.phase}" if oom.phase else ""
-    held = sorted(oom.stats or [], key=lambda s: -s.device)[:3]
-    most = f"; most is held by {', '.join(f'{s.name} ({size(s.device)})' for s in held if s.device)}" if held else ""
+    held = [s for s in sorted(oom.stats or [], key=lambda s: -s.device)[:3] if s.device]
+    known = [
+        f"asked for {size(oom.asked)}" if oom.asked else "",
+        f"{size(oom.free)} were free" if oom.free is not None else "",
+        f"in {oom.phase}" if oom.phase else "",
+        f"most is held by {', '.join(f'{s.name} ({size(s.device)})' for s in held)}" if held else "",
+    ]
+    said = ", ".join(filter(None, known))
     rule = "memory" if oom.id is None else "gpu_memory"
     return Verdict(
         rule,
         "error",
         1.0,
-        f"out of memory on {where} at step {oom.step}:{asked}{free}{phase}{most}".replace(":,", ":"),
+        f"out of memory on {where} at step {oom.step}" + (f": {said}" if said else ""),
         advice=ADVICE[rule],
         evidence={"asked": oom.asked, "free": oom.free, "allocated": oom.allocated, "reserved": oom.reserved}
         | {"step": oom.step, "out_of_memory": True},
