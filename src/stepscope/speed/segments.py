@@ -135,7 +135,8 @@ def _parameters(modules: list[Module]) -> Iterator[tuple[bool, Parameter]]:
 
 def _adapters(module: Module) -> Iterator[Parameter]:
     """The parameters that a layer of PEFT's, of whatever method, names as its adapter's."""
-    if any(kind.__module__.partition(".")[0] == "peft" for kind in type(module).__mro__):
+    # not those of peft.utils, which wraps whole modules that are trained and saved beside the adapters
+    if any(kind.__module__.startswith("peft.tuners.") for kind in type(module).__mro__):
         for name in getattr(module, "adapter_layer_names", ()):
             adapter = getattr(module, name, None)
             if isinstance(adapter, Module):
