@@ -42,12 +42,13 @@ TABLE = {
     # the door: everything that it needs comes with the first run, so it costs the import of stepscope nothing
     "scalars": May(ROOT),  # it finds torch in sys.modules, where the caller has loaded it
     "config": May(f"{ROOT} plain", "msgspec", late="yaml"),
-    "tags": May(ROOT, "msgspec"),
+    "profiling_tags": May("records"),
+    "tags": May(f"{ROOT} profiling_tags", "msgspec"),
     "plain": May(ROOT, "msgspec"),
     "fields": May(f"{ROOT} scalars plain", "msgspec"),
     "header": May(f"{ROOT} config __init__", "msgspec"),
     "ending": May(),
-    "sinks": May(f"{ROOT} config tags sinks", "msgspec", late="wandb aim tensorboard plotly rich"),
+    "sinks": May(f"{ROOT} config tags profiling_tags sinks", "msgspec", late="wandb aim tensorboard plotly rich"),
     "route": May(f"{ROOT} config plain header ending sinks", "msgspec"),
     "run": May(f"{ROOT} scalars fields config header ending route sinks.sink", "msgspec"),
     "start": May(f"{ROOT} config run sinks.sink"),
@@ -57,8 +58,13 @@ TABLE = {
     "health": May(f"{ROOT} health", "torch numpy"),
     "mup": May(f"{ROOT} mup health.activations", "torch numpy"),
     "diagnose": May(f"{ROOT} diagnose"),
-    "monitor": May(f"{ROOT} run diagnose", late="torch hardware speed health"),
-    "auto": May(f"{ROOT} run monitor speed", late="torch"),
+    # `watch` itself loads nothing before it is called; what it makes may use all that measures
+    "monitor": May(f"{ROOT} run", late="torch automatic monitor.scope"),
+    **{
+        f"monitor.{name}": May(f"{ROOT} run diagnose hardware speed monitor", "torch msgspec")
+        for name in ("scope", "teller", "machine", "estimate", "peaks", "numbering")
+    },
+    "automatic": May(f"{ROOT} run ending", late="torch monitor.scope"),
     "integrations": May(f"{ROOT} run monitor integrations", late="torch transformers lightning accelerate"),
     # the other side of the file
     "readers": May(f"{ROOT} diagnose tags readers", "msgspec", late="pyarrow"),

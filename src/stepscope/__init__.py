@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .automatic import auto as auto
     from .errors import MissingExtra as MissingExtra
     from .errors import StepscopeError as StepscopeError
+    from .monitor import watch as watch
     from .readers.run_file import Run as Run
     from .readers.run_file import read_run as read_run
     from .run import LogVerbosity as LogVerbosity
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from .start import init as init
 
 _PUBLIC = {
+    "auto": "automatic",
     "LogVerbosity": "run",
     "MissingExtra": "errors",
     "Run": "readers.run_file",
@@ -32,6 +35,7 @@ _PUBLIC = {
     "TrainingRunLogger": "run",
     "init": "start",
     "read_run": "readers.run_file",
+    "watch": "monitor",
 }
 
 __all__ = [
@@ -41,8 +45,10 @@ __all__ = [
     "StepscopeError",
     "TrainingRunLogger",
     "__version__",
+    "auto",
     "init",
     "read_run",
+    "watch",
 ]
 
 

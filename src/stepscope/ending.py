@@ -60,6 +60,11 @@ def release(run: Closable) -> None:
         _uninstall()
 
 
+def open_runs() -> list[Closable]:
+    """The runs that are open, the oldest first."""
+    return list(_live.values())
+
+
 def _at_exit() -> None:
     error = getattr(sys, "last_value", None)
     if isinstance(error, KeyboardInterrupt):

@@ -14,7 +14,7 @@ from functools import partial
 from glob import escape as escape_glob
 from pathlib import Path
 from threading import RLock, get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from . import ending
 from .clock import utc_now
@@ -59,8 +59,9 @@ class Route:
         config: Any = None,
         callback: Callable[[str], Any] | None = None,
         sinks: Iterable[Sink] = (),
+        stream: TextIO | None = None,
     ):
-        self.settings = settings
+        self.settings, self._stream = settings, stream
         self.step = 0  # the newest step, for what is said between records
         self.header: Header | None = None
         self.rank, self.world_size = ranks(settings)
@@ -128,7 +129,7 @@ class Route:
 
     def _start_console(self, path: Path, resumed: bool) -> None:
         if self.settings.verbosity > SILENT:
-            self.console = Console(self.settings.verbosity)
+            self.console = Console(self.settings.verbosity, self._stream)
             self.console.opened(path, self.wanted, resumed)
             self._sinks.append(self.console)
 
@@ -185,7 +186,7 @@ class Route:
     def _print(self, event: Event) -> None:
         """For what can stand in no file."""
         if self.settings.verbosity > SILENT:
-            (self.console or Console(self.settings.verbosity, waits=False)).write(event)
+            (self.console or Console(self.settings.verbosity, self._stream, waits=False)).write(event)
 
     def _event(self, rule: str, message: str, advice: str = "", severity: str = "warning") -> Event:
         return Event(

@@ -17,9 +17,10 @@ from functools import partial
 from pathlib import Path
 from threading import get_ident
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
+from msgspec.structs import replace
 
 from . import ending
 from .clock import utc_now
@@ -72,9 +73,10 @@ class TrainingRunLogger:
         config: Any = None,
         settings_file: str | os.PathLike[str] | None = None,
         sinks: Iterable[Sink] = (),
+        console: TextIO | None = None,
         **options: Any,
     ):
-        """Open the run; `options` are the fields of `stepscope.config.Settings`."""
+        """Open the run; `options` are the fields of `stepscope.config.Settings`, `console` is where its lines go."""
         if callback is not None and not callable(callback):
             raise BadType(f"callback must be callable, not {show(callback)}")
         code = {**options, "log_file": path if path is not None else options.get("log_file"), "verbosity": verbosity}
@@ -84,11 +86,15 @@ class TrainingRunLogger:
         self._route: Route | None = None
         self._door: Route | None = None  # the same while the run is open
         self._closing = 0  # the thread that is closing the run
+        self._closed = False
         self._step = -1  # the newest step of this attempt
         self._past: int | None = None  # the last step of the attempts before it
         self._count: int | None = 0  # the step of the next `log` without one; None once steps are logged
+        self._watched = 0  # the newest step that a monitor counted
+        self.before_close: list[Callable[[], Any]] = []  # a monitor writes what it still has
+        self.complete: Callable[[dict[str, Any]], Any] | None = None  # a monitor adds what it knows of a step
         if self.settings.mode != "disabled":
-            self._route = self._door = Route(self.settings, config, callback, sinks)
+            self._route = self._door = Route(self.settings, config, callback, sinks, console)
             self._past = self._route.past.last_step
             if self._past is not None:
                 self._count = self._past + 1 if self._route.past.counted else None
@@ -144,6 +150,8 @@ class TrainingRunLogger:
             if more.keys() & known.keys():
                 raise BadType(f"given twice: {', '.join(sorted(more.keys() & known.keys()))}")
             known, late = checked(Step, {**known, **more})
+        if self.complete is not None:
+            self.complete(known)
         number = step if type(step) is int and 0 <= step < LARGEST else step_number(step)
         if number < self._step or (self._past is not None and number <= self._past):
             self._step_back(number)
@@ -249,7 +257,22 @@ class TrainingRunLogger:
     @property
     def _now(self) -> int:
         """The newest step."""
-        return max(self._step, (self._count or 0) - 1, self._past or 0, 0)
+        return max(self._step, (self._count or 0) - 1, self._past or 0, self._watched)
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether the run belongs to the process that this one was forked from."""
+        return self._route is not None and self._door is None and not self._closed
+
+    @property
+    def newest_step(self) -> int | None:
+        """The newest step that the program logged; None where it logs none."""
+        return None if self._step < 0 else self._step
+
+    @property
+    def past_step(self) -> int:
+        """The last step of the attempts before this one, 0 where there are none."""
+        return self._past or 0
 
     def _log(self, kind: type[StepRecord], step: int, values: Mapping[str, Any], record: Any = None) -> None:
         if self._door is None:
@@ -260,6 +283,38 @@ class TrainingRunLogger:
                 raise BadType(f"give a {kind.__name__} record or its fields by keyword, not {show(record)}")
             values = {k: v for k, v in msgspec.structs.asdict(record).items() if k not in ("time", "step")}
         self._enter(kind, number, *checked(kind, values))
+
+    def enter(
+        self,
+        record: StepRecord,
+        step: int,
+        late: Mapping[str, Any] | None = None,
+        complete: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    ) -> None:
+        """A measured record: stamped and sent on. `complete` makes fields of the `late` numbers, once they are here."""
+        route = self._door
+        if route is None:
+            return
+        route.step, self._watched = step, max(step, self._watched)
+        if type(record) is Step:
+            self._count = None
+        record = replace(record, time=utc_now(), step=step)
+        if late:
+            self._device.put(dict(late), lambda numbers: route.emit(replace(record, **complete(numbers))))
+        else:
+            route.emit(record)
+        if self._device.waiting:
+            self._device.poll()
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Lines for the console alone."""
+        if self._door is not None and self._door.console is not None:
+            self._door.console.say(lines)
+
+    def trouble(self, rule: str, message: str, advice: str = "") -> None:
+        """Something beside the training went wrong: said once, counted, written down; the training goes on."""
+        if self._door is not None:
+            self._door.trouble(rule, message, advice)
 
     def _enter(
         self, kind: type[StepRecord], step: int, known: dict[str, Any], late: dict[str, Any] | None = None
@@ -284,6 +339,8 @@ class TrainingRunLogger:
             return
         if self.busy():  # a callback, a sink or a signal's handler, inside a record: close behind it
             return ending.defer(partial(self.close, status, reason))
+        for last_words in list(self.before_close):
+            last_words()
         self._closing = get_ident()
         try:
             late = self._device.drain(DEVICE_DEADLINE_S)
@@ -295,6 +352,7 @@ class TrainingRunLogger:
             try:
                 if self._route.close(end):
                     self._door = None
+                    self._closed = True
                     ending.release(self)
             finally:
                 self._closing = 0

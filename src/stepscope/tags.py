@@ -15,7 +15,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .errors import UnknownSetting, nearest
-from .records import Allocator, Dataset, End, Event, Gpu, GpuModel, Header, Metrics, Other, Record, fields
+from .profiling_tags import profiling
+from .records import (
+    Allocator,
+    Dataset,
+    End,
+    Epoch,
+    Event,
+    Gpu,
+    GpuModel,
+    Header,
+    Metrics,
+    Other,
+    Profile,
+    Record,
+    System,
+    fields,
+)
 
 Tag = tuple[str, "float | str"]
 
@@ -35,7 +51,15 @@ TABLE = {
     "gpu": Row("gpu", unknown_below=0),
     "sol": Row("sol", unknown_below=0),
 }
-NAMED = {*TABLE, "metrics", "allocator", "event"}  # the kinds that `tags` has anything for
+NAMED = {
+    *TABLE,
+    "metrics",
+    "allocator",
+    "event",
+    "profile",
+    "epoch",
+    "system",
+}  # the kinds that `tags` has anything for
 MOVED = {"moe_": "moe/"}  # numbers inside a step that belong to another group
 FACTORS = {"bytes": 1 / 2**20, "bytes/s": 1 / 2**20}
 NOT_A_NUMBER_OF_THE_STEP = {"time", "step", "id"}
@@ -54,6 +78,8 @@ def tags(record: Record | Other, scheme: str, several_gpus: bool = False) -> lis
         return [(_utf8(name), _plain(value)) for name, value in record.values.items() if value is not None]
     if isinstance(record, Allocator):
         return list(_segments(record, several_gpus))
+    if isinstance(record, (Profile, Epoch, System)):
+        return [(f"profiling/{name}", value) for name, value in profiling(record) if value is not None]
     if isinstance(record, Event):
         return [(_utf8(f"event/{record.rule or record.severity}"), event_text(record))]
     if record.kind not in TABLE:

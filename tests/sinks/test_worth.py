@@ -7,7 +7,7 @@ import pytest
 from stepscope.records import KINDS, Gpu, Metrics, Moe, Record, Step
 from stepscope.sinks.worth import Worth
 
-ORDINARY = {"step", "gpu", "moe", "metrics"}
+ORDINARY = {"step", "gpu", "moe", "metrics", "phases", "profile", "system", "memory"}
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - ORDINARY))

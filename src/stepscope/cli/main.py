@@ -17,10 +17,13 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import StepscopeError
+from .compare import compare_runs
 from .completion import answer_shells, completion
+from .doctor import doctor
 from .export import export
 from .list import list_runs
 from .repair import repair
+from .run import run, run_script
 from .screen import say
 from .show import show
 from .sync import sync
@@ -88,6 +91,9 @@ def stepscope(
 
 app.command("list")(list_runs)
 app.command("show")(show)
+app.command("doctor")(doctor)
+app.command("compare")(compare_runs)
+app.command("run", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
 app.command("tail")(tail)
 app.command("verify")(verify)
 app.command("repair")(repair)
@@ -98,6 +104,8 @@ app.command("completion")(completion)
 
 def main() -> None:
     """The entry point of `stepscope` and of `python -m stepscope`."""
+    if sys.argv[1:2] == ["run"] and sys.argv[2:] not in ([], ["-h"], ["--help"]):
+        return _run_script(sys.argv[2:])  # before anything of ours touches what is the script's
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the locale cannot show becomes \\x…, never an exception
             stream.reconfigure(errors="backslashreplace")
@@ -108,3 +116,15 @@ def main() -> None:
         traceback.print_exc()
         say("this is a fault of stepscope itself: please report it with what stands above")
         sys.exit(FAULT)
+
+
+def _run_script(words: list[str]) -> None:
+    """`stepscope run`: what the script raises, and its exit code, go their way as if we were not there."""
+    try:
+        code = run_script(words)
+    except StepscopeError as error:
+        if not error.__traceback__ or "/cli/" not in str(error.__traceback__.tb_frame.f_code.co_filename):
+            raise  # the script's own use of stepscope
+        say(str(error))
+        code = UNUSABLE
+    sys.exit(code)

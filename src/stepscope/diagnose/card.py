@@ -5,6 +5,7 @@ for line in card(case, Limits(), "output/training.json"):
 """
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
 from .bottlenecks import verdicts
@@ -41,14 +42,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 
 
 def _folded(text: str, indent: str = "  ") -> Iterator[str]:
-    line = ""
-    for word in text.split(" "):
-        if len(line) + len(word) + 1 > WIDTH and line.strip():
-            yield line
-            line = f"{indent}{word}"
-        else:
-            line = f"{line} {word}" if line else word
-    yield line
+    yield from wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _tree(case: Case) -> Iterator[str]:
@@ -62,8 +56,8 @@ def _tree(case: Case) -> Iterator[str]:
     spent = {path: rows.per_row(prefix + path, begin) for path in rows.names(prefix)}
     times = sorted(rows.values(whole, begin))
     p95 = times[max(0, -(-95 * len(times) // 100) - 1)]
-    clock = "device time" if on_device else "time"
-    yield f"step  {milliseconds(total)} {clock}, half below {milliseconds(times[len(times) // 2])}, 95 % below {milliseconds(p95)}"
+    mean = f"{milliseconds(total)}{' of device time' if on_device else ''}"
+    yield f"step  {mean}, half below {milliseconds(times[len(times) // 2])}, 95 % below {milliseconds(p95)}"
     yield from _branches(spent, "", total, total, "  ")
 
 

@@ -11,7 +11,7 @@ be written is given up in silence: a closed terminal is no reason to stop traini
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +19,7 @@ from ..records import (
     Allocator,
     Dataset,
     End,
+    Epoch,
     Eval,
     Event,
     Gpu,
@@ -39,6 +40,11 @@ from .progress import Progress, Waiting
 from .spike import NormAverage
 from .trend import EvalGap, LossTrend
 
+# what *MAE profiling* prints where its rules find something
+WARNINGS = {
+    "data_generation": "⚠️ Data generation may be a bottleneck! (>30% of batch time)",
+    "memory": "⚠️ High memory usage detected! (>85% RAM usage)",
+}
 SILENT, QUIET, DEFAULT, VERBOSE = -2, -1, 0, 1
 BOLD, YELLOW, RED, DIM = "1", "33", "31", "2"
 NAMED = 6  # numbers of a `metrics` line
@@ -71,6 +77,7 @@ class Console:
             Dataset: (DEFAULT, self._dataset),
             GpuModel: (DEFAULT, self._gpu_model),
             Metrics: (DEFAULT, self._metrics),
+            Epoch: (DEFAULT, text.epoch),
             Event: (QUIET, self._event),
             Rewind: (DEFAULT, self._rewind),
             Message: (DEFAULT, lambda record: iter([record.message])),
@@ -86,6 +93,12 @@ class Console:
         """A line about the run that is no record."""
         if self.verbosity >= DEFAULT:
             self._print(self._paint(f"== {text}", DIM))
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Lines that are no record, at the normal verbosity."""
+        if self.verbosity >= DEFAULT:
+            for line in lines:
+                self._print(line)
 
     def write(self, record: Record | Other) -> None:
         """Print the record's lines; state is kept at every verbosity, so that changing it shows the same."""
@@ -187,6 +200,8 @@ class Console:
     def _event(self, event: Event) -> Iterator[str]:
         if event.severity != "error" and self.verbosity < DEFAULT:
             return
+        if event.severity != "info" and event.rule in WARNINGS:
+            yield self._paint(WARNINGS[event.rule], YELLOW)
         color = {"error": RED, "warning": YELLOW}.get(event.severity, DIM)
         advice = f"; {event.advice}" if event.advice else ""
         yield self._paint(f"!! {event.severity}: {event.message}{advice}", color)

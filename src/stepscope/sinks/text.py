@@ -9,7 +9,9 @@ A number that is too wide loses decimals before it breaks its column; one that i
 from collections.abc import Iterator
 from math import isfinite
 
-from ..records import Allocator, Dataset, Eval, Gpu, GpuModel, Metrics, Moe, Number, SpeedOfLight, Step
+from ..profiling_tags import shares
+from ..profiling_tags import throughput as batches_per_hour
+from ..records import Allocator, Dataset, Epoch, Eval, Gpu, GpuModel, Metrics, Moe, Number, SpeedOfLight, Step
 
 MIB = 1 << 20
 DTYPES = ("tf32", "bf16", "fp16", "fp8")
@@ -208,3 +210,22 @@ def metrics(record: Metrics, most: int) -> str:
     shown = [f"{name} {_short(value)}" for name, value in list(record.values.items())[:most]]
     more = [f"+{len(record.values) - most} more"] if len(record.values) > most else []
     return f":: step {record.step:7d}   " + " | ".join(shown + more)
+
+
+def epoch(record: Epoch) -> Iterator[str]:
+    """The summary of an epoch, as *MAE profiling* prints it."""
+    yield f"=== Epoch {record.epoch} Profiling Summary ==="
+    yield f"Total time: {_seconds(record.total_ms, 2)}"
+    yield f"Avg batch time: {_seconds(record.mean_ms, 3)}"
+    rate = batches_per_hour(record)
+    yield f"Throughput: {'n/a' if rate is None else f'{rate:.1f}'} batches/hour"
+    yield ""
+    yield "📊 Time Breakdown:"
+    for name, ms, percent in shares(record):
+        shown = "other/overhead" if name == "other" else name
+        yield f"  {shown:<25}: {percent:4.1f}% ({ms / 1000:5.2f}s)"
+    yield "=" * 50
+
+
+def _seconds(ms: float | None, places: int) -> str:
+    return "n/a" if ms is None else f"{ms / 1000:.{places}f}s"

@@ -14,7 +14,7 @@ from math import isfinite
 from ..records import Metrics, Other, Record, Step
 from .spike import NormAverage
 
-KEPT = {"run", "eval", "event", "rewind", "message", "end", "dataset", "gpu-model", "allocator", "sol"}
+KEPT = {"run", "eval", "event", "rewind", "message", "end", "dataset", "gpu-model", "allocator", "sol", "epoch", "oom"}
 
 
 class Worth:

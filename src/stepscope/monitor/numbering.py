@@ -1,0 +1,30 @@
+"""Which number a step has: the program's own where it logs its steps, else one more than the last.
+
+numbering = Numbering(run)
+numbering.next()       # asked once for each step, after the program had its chance to log it
+"""
+
+from ..run import TrainingRunLogger
+
+
+class Numbering:
+    """Counts steps along with the program."""
+
+    def __init__(self, run: TrainingRunLogger):
+        self._run = run
+        self._seen: int | None = run.newest_step
+        self.number = self._seen if self._seen is not None else run.past_step
+
+    @property
+    def is_theirs(self) -> bool:
+        """Whether the program logs its steps itself."""
+        return self._run.newest_step is not None
+
+    def next(self) -> int:
+        """The number of the step that is just over."""
+        newest = self._run.newest_step
+        if newest is not None and newest != self._seen:
+            self._seen = self.number = newest
+        else:
+            self.number += 1
+        return self.number

@@ -1,0 +1,30 @@
+"""The peaks of the device that a training runs on: given, looked up by its name, or measured for a CPU.
+
+peaks_here(torch.device("cuda"), given=None, on_trouble=print)     # ('NVIDIA H200', Peaks(bf16=989.0, …))
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..hardware import peaks as known
+
+
+def peaks_here(device: Any, given: Any, on_trouble: Callable[..., Any]) -> tuple[str, Any]:
+    """The device's name, and its peaks; None where nobody knows them, which is said."""
+    if device.type != "cuda":
+        return _cpu(given)
+    import torch
+
+    name = torch.cuda.get_device_name(device)
+    found = known.peaks_of(name, override=given)
+    if found is None:
+        on_trouble(
+            "peaks-unknown", f"the peaks of {name} are not known", "give them: watch(…, peaks={'bf16': TFLOP/s})"
+        )
+    return name, found
+
+
+def _cpu(given: Any) -> tuple[str, Any]:
+    found = known.cpu_peaks(Path.home() / ".cache" / "stepscope" / "peaks.json")
+    return found.name, found

@@ -1,0 +1,310 @@
+"""The bracket around a training loop: what `watch` returns.
+
+    with stepscope.watch(model, optimizer, run) as scope:
+        for batch in scope.loader(loader):
+            with scope.step():
+                with scope.phase("forward_pass"):
+                    loss = model(batch)
+
+Whatever fails in here is said once, and the training goes on unwatched.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from pathlib import Path
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import torch
+
+from ..diagnose.card import card
+from ..run import TrainingRunLogger
+from ..speed.device_clock import DeviceClock
+from ..speed.hooks import Hooks
+from ..speed.loader import Loader
+from ..speed.loop import Loop
+from ..speed.memory import FIRST, MemoryWatch
+from ..speed.moments import EpochTimes, StepTimes
+from ..speed.out_of_memory import is_out_of_memory, out_of_memory
+from ..speed.phases import Phases, Taken
+from ..speed.timeline import Timed, Timeline
+from .estimate import Estimate
+from .machine import Machine
+from .teller import Teller
+
+DEADLINE_S = 1.0
+
+
+class Options(NamedTuple):
+    """What `watch` was told."""
+
+    hardware: bool = True
+    memory: bool = True
+    speed_of_light: bool = True
+    peaks: Any = None
+    steps: bool = True
+    card: bool = True
+    owns_run: bool = False
+
+
+class Scope:
+    """A training that is watched."""
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        run: TrainingRunLogger | Callable[[], TrainingRunLogger],
+        options: Options,
+    ):
+        """`run` may be a function that makes one: it is called when the first step is over."""
+        self._options = options
+        self._open = callable(run) or run.settings.mode != "disabled"
+        self._run: TrainingRunLogger | None = None
+        self._make_run = run if callable(run) else None
+        if not self._open:
+            self._run = None if callable(run) else run
+            return
+        self._failed = False
+        self._early: list[tuple[str, str]] = []  # troubles from before there is a run
+        self._device = DeviceClock() if _on_gpu(model, optimizer) else None
+        self._phases = Phases(self._device, on_trouble=self._trouble)
+        self._memory = MemoryWatch(model, optimizer) if options.memory else None
+        self._estimate = Estimate(options.peaks, self._trouble, options.speed_of_light)
+        self._held: tuple[StepTimes, EpochTimes | None] | None = None
+        self._loop = Loop(self._phases, self._on_step, self._on_outside, self._on_epoch)
+        self._hooks = Hooks(self._loop, self._trouble, self._estimate.see, self._moment, self.failed)
+        if not callable(run):
+            self._begin(run)
+        self._hooks.roots.watch(_several(model))
+        self._hooks.attach()
+
+    def _begin(self, run: TrainingRunLogger) -> None:
+        """From here on there is something to write into."""
+        self._run = run
+        self._machine = Machine(run.enter, self._memory, self._device, self._options.hardware)
+        self.teller = Teller(run, self._machine, self._estimate, self._options.steps)
+        self.teller.phase_ns = _cost_of_a_phase()
+        self._timeline = Timeline(self._device, self._guarded(self.teller.told))
+        run.complete = self.teller.complete
+        run.before_close.append(self.close)
+        for rule, message in self._early:
+            run.trouble(rule, message)
+
+    @property
+    def run(self) -> TrainingRunLogger | None:
+        """The run that is written into; None where none has begun."""
+        return self._run
+
+    # what the user says
+
+    def step(self) -> Any:
+        """One training step, `with scope.step(): …`; its time begins with the fetch of its batch."""
+        return Step(self) if self._open else nullcontext(self)
+
+    def phase(self, name: str) -> Any:
+        """A part of a step, or of what lies between steps: `with scope.phase("forward_pass"): …`."""
+        return self._phases.phase(name) if self._open else nullcontext(self)
+
+    def loader(self, iterable: Any) -> Any:
+        """The same batches, each fetch timed."""
+        return Loader(iterable, self._loop, self._tell) if self._open else iterable
+
+    def epoch(self) -> Any:
+        """An epoch, where the loader does not say it: `with scope.epoch(): …`."""
+        return Epoch(self) if self._open else nullcontext(self)
+
+    def close(self) -> None:
+        """Stop watching: every hook is gone, what was measured is written, and the card is printed."""
+        if not self._open:
+            return
+        self._open = False
+        self._hooks.detach()
+        run = self._run
+        if run is not None and run.is_forked:
+            return
+        self._tell(self._loop.close)
+        self._tell(self._flush)
+        run = self._run  # the last step may have begun it
+        if run is None:
+            return
+        self._tell(self._timeline.drain, DEADLINE_S)
+        self._machine.close()
+        self._tell(self.teller.close)
+        run.complete = None
+        if self.close in run.before_close:
+            run.before_close.remove(self.close)
+        if self._options.card:
+            run.say(self.card())
+        if self._options.owns_run:
+            run.close()
+
+    def card(self) -> list[str]:
+        """The end of the run in a screen of lines; empty where nothing was seen."""
+        if self._run is None:
+            return []
+        lines: list[str] = []
+        self._tell(lambda: lines.extend(card(self.teller.whole, self.teller.limits, shown_path(self._run))))
+        return lines
+
+    def __enter__(self) -> "Scope":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is not None:
+            self.failed(error)
+        self.close()
+
+    def failed(self, error: BaseException) -> None:
+        """An error of the training: where memory ran out, what held it is written down."""
+        if self._open and self._run is not None and not self._failed and is_out_of_memory(error):
+            self._failed = True
+            self._tell(self._out_of_memory, error)
+
+    def _out_of_memory(self, error: BaseException) -> None:
+        held = [segment for record in self._memory.now() for segment in record.stats or []] if self._memory else []
+        record = out_of_memory(error, held, list(self.teller.ring), phase=self._phases.path or None)
+        self.teller.write(record)
+
+    # what the loop says
+
+    def _on_step(self, step: StepTimes, epoch: EpochTimes | None) -> None:
+        if self._run is None and self._make_run is not None:
+            self._begin(self._make_run())
+        self._flush()
+        self._held = (step, epoch)
+        if not self._loop.explicit:
+            self._flush()  # else the program may log the step behind the bracket, with its number
+        self._measure_memory()
+        self._count_operations()
+
+    def _flush(self) -> None:
+        if self._held is not None:
+            (step, epoch), self._held = self._held, None
+            self._timeline.put(Timed("step", step, epoch, step.taken, step.duration, step.interval))
+
+    def _on_outside(self, taken: Taken, epoch: EpochTimes | None) -> None:
+        if self._run is None:
+            return
+        self._flush()
+        self._timeline.put(Timed("outside", None, epoch, taken, 0))
+
+    def _on_epoch(self, epoch: EpochTimes) -> None:
+        if self._run is None:
+            return
+        self._flush()
+        self._timeline.put(Timed("epoch", epoch, None, Taken(), epoch.total, epoch.interval))
+        for record in self._memory.allocator() if self._memory is not None else []:
+            self.teller.write(record)
+
+    def _measure_memory(self) -> None:
+        memory = self._memory
+        if memory is None:
+            return
+        if not memory.models or not memory.optimizers:
+            memory.models = memory.models or list(self._hooks.roots.found)
+            memory.optimizers = memory.optimizers or list(self._hooks.roots.optimizers)
+        if memory.end_of_step() and memory.samples in (1, FIRST):
+            for record in memory.allocator():
+                self.teller.write(record)
+
+    def _count_operations(self) -> None:
+        began = perf_counter_ns()
+        if (record := self._estimate.make()) is not None:
+            self.teller.write(record, step=0)
+        self.teller.cost_ns += perf_counter_ns() - began
+
+    def _moment(self, name: str, loss: Any = None) -> None:
+        """The moments at which memory is measured."""
+        if self._memory is None:
+            return
+        if name == "backward":
+            self._memory.after_forward(loss)
+        else:
+            self._memory.before_optimizer()
+
+    # so that nothing of ours ends a training
+
+    def _guarded(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: self._tell(call, *args)
+
+    def _tell(self, call: Callable[..., Any], *args: Any) -> None:
+        try:
+            call(*args)
+        except Exception as error:
+            if self._run is not None and self._run.settings.strict:
+                raise
+            self._trouble("watching", f"watching failed: {type(error).__name__}: {error}")
+
+    def _trouble(self, rule: str, message: str, advice: str = "") -> None:
+        if self._run is None:
+            self._early.append((rule, message))
+        else:
+            self._run.trouble(rule, message, advice)
+
+
+class Step:
+    """One step as a context manager."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope):
+        self._scope = scope
+
+    def __enter__(self) -> Scope:
+        scope = self._scope
+        scope._tell(scope._flush)
+        scope._tell(scope._loop.step_begins)
+        return scope
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is not None:
+            self._scope.failed(error)
+        self._scope._tell(self._scope._loop.step_ends)
+
+
+class Epoch:
+    """One epoch as a context manager."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope):
+        self._scope = scope
+
+    def __enter__(self) -> Scope:
+        self._scope._tell(self._scope._loop.epoch_begins)
+        return self._scope
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._scope._tell(self._scope._loop.epoch_ends)
+
+
+def _several(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _on_gpu(model: Any, optimizer: Any) -> bool:
+    """Whether the training runs on a GPU, as far as its parameters say."""
+    tensors: Iterable[Any] = [p for m in _several(model) for p in m.parameters()]
+    tensors = tensors or [p for o in _several(optimizer) for group in o.param_groups for p in group["params"]]
+    return any(tensor.is_cuda for tensor in tensors) if tensors else torch.cuda.is_initialized()
+
+
+def _cost_of_a_phase(times: int = 200) -> int:
+    """Nanoseconds that a phase takes here."""
+    phase = Phases().phase("x")
+    began = perf_counter_ns()
+    for _ in range(times):
+        with phase:
+            pass
+    return (perf_counter_ns() - began) // times
+
+
+def shown_path(run: TrainingRunLogger | None) -> str:
+    """The run file as a person would type it."""
+    path = run.path if run is not None else None
+    if path is None:
+        return ""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
