@@ -10,6 +10,7 @@ A limit counts wherever it stands: on the group itself or on one above it, of wh
 container shows. The one nearest its end is the one that is told.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -105,12 +106,13 @@ def _places(root: Path, pid: int | str) -> dict[str, list[Path]]:
     """The folders of this process's group and of those above it, by controller; "" is version 2's."""
     found = {}
     for line in _text(root / f"proc/{pid}/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         for controller in controllers.split(","):
             folders = [MOUNT] if not controller else [MOUNT / controllers, MOUNT / controller]
-            mount = next((root / folder for folder in folders if (root / folder).is_dir()), None)
+            mount = next((root / folder for folder in folders if os.path.isdir(root / folder)), None)
             # version 2 beside version 1 has no controllers of its own
-            if mount is not None and (controller or (mount / "cgroup.controllers").exists()):
+            if mount is not None and (controller or os.path.exists(mount / "cgroup.controllers")):
                 found[controller] = list(_upwards(mount, path))
     return found
 
@@ -120,7 +122,7 @@ def _upwards(mount: Path, path: str) -> Iterator[Path]:
     parts = [part for part in path.split("/") if part and part != ".."]
     for end in range(len(parts), -1, -1):
         place = mount.joinpath(*parts[:end])
-        if place.is_dir():
+        if os.path.isdir(place):  # where a Path would raise, a folder that may not be looked at is none
             yield place
 
 
