@@ -1,19 +1,21 @@
 """What is known of a run, taken in record by record: what the rules reason over.
 
-    case = Case()                        # the whole run; Case(live=True) keeps the newest part, in bounded memory
+    case = Case()                        # the whole run; Case(keep=100_000) no more than that and twice that
     for record in run.records():
         case.see(record)
     verdicts(case)
 
-A live case judges the last hundred steps and the last minute of the machine, so that a verdict ends soon after what
-caused it. The first steps of a run (compilation, caches, the start of loader workers) are left out of both.
+`Case(live=True)` keeps less and judges the last hundred steps and the last minute of the machine, so that a verdict
+ends soon after what caused it. The first steps of a run (compilation, caches, the start of loader workers) are left
+out of both.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..records import (
+    Allocator,
     Epoch,
     Eval,
     Gpu,
@@ -23,64 +25,41 @@ from ..records import (
     OutOfMemory,
     Phases,
     Profile,
-    SpeedOfLight,
     Step,
     System,
 )
 from .rows import Rows
-from .slopes import known
 
 WARM_UP = 10
-LIVE_STEPS, LIVE_RECENT, LIVE_SYSTEM, LIVE_GPU, LIVE_EPOCHS = 1000, 100, 60, 30, 4
+LIVE_STEPS, LIVE_RECENT, LIVE_SYSTEM, LIVE_GPU, LIVE_EPOCHS = 500, 100, 60, 30, 4
 EVALUATION = "validation_epoch"
 HOST, DEVICE = "host/", "device/"
-STEP, PHASES, PROFILE = (
-    ("duration_ms", "sol"),
-    ("duration_ms", "device_duration_ms", "input_wait_ms", "worker_ms"),
-    (
-        "mean_ms",
-        "data_generation_ms",
-        "data_transfer_ms",
-        "input_wait_ms",
-        "worker_ms",
-        "device_idle",
-    ),
-)
-SYSTEM = ("ram_percent", "ram_limit", "ram_limit_percent", "ram_available", "cpus", "cpu_throttled", "children")
+STEP = ("duration_ms", "sol")
+PHASES = ("duration_ms", "device_duration_ms", "input_wait_ms", "worker_ms")
+PROFILE = ("mean_ms", "data_generation_ms", "data_transfer_ms", "input_wait_ms", "worker_ms", "device_idle")
+RAM = ("ram_percent", "ram_limit", "ram_limit_percent", "ram_available")
+SYSTEM = (*RAM, "cpus", "cpu_throttled", "cpu_percent", "children")
 GPU = ("clock", "max_clock", "power", "power_limit", "temperature", "temp_slowdown", "gpu_util")
-
-
-class Shares(NamedTuple):
-    """Where a step's time goes on the mean; the clock's part on the device's clock where there is one."""
-
-    steps: int
-    step_ms: float
-    wait_ms: float | None
-    input_wait_ms: float | None
-    worker_ms: float | None
-    clock: str
-    clock_ms: float
-    transfer_ms: float | None
-    optimizer_ms: float | None
 
 
 class Case:
     """The records of a run as the rules need them."""
 
-    def __init__(self, live: bool = False):
+    def __init__(self, live: bool = False, keep: int | None = None):
         self.live = live
-        self.steps, self.phases = Rows(LIVE_STEPS if live else None), Rows(LIVE_STEPS if live else None)
-        self.profiles = Rows(LIVE_RECENT // 10 if live else None)
-        self.epochs = Rows(LIVE_EPOCHS if live else None)
-        self.evals = Rows(LIVE_STEPS if live else None)
-        self.system = Rows(LIVE_SYSTEM if live else None)
+        self._newest = newest = LIVE_STEPS if live else keep
+        self.steps, self.phases = Rows(newest), Rows(newest)
+        self.profiles = Rows(LIVE_RECENT // 10 if live else keep)
+        self.epochs = Rows(LIVE_EPOCHS if live else keep)
+        self.evals = Rows(newest)
+        self.system = Rows(LIVE_SYSTEM if live else keep)
         self.gpus: dict[int | None, Rows] = {}
         self.reasons: dict[int | None, list[str | None]] = {}  # of each reading, why the clock was held back
         self.memory: dict[int | None, Rows] = {}
         self.models: dict[int | None, GpuModel] = {}
         self.header: Header | None = None
         self.oom: OutOfMemory | None = None
-        self.sol: SpeedOfLight | None = None
+        self.segments: list[tuple[str, int]] = []  # of the newest allocator record
         self.last_step = 0
         self.attempts = [0]  # the step at which each attempt began
         self._attempt_begins = False
@@ -142,18 +121,19 @@ class Case:
         self.system.add(record.step, values | gpus)
 
     def _see_gpu(self, record: Gpu) -> None:
+        newest = LIVE_GPU if self.live else self._newest
         rows = self.gpus.setdefault(record.id, Rows())
         reasons = self.reasons.setdefault(record.id, [])
         # a foreign tracker writes -1 for what it does not know
         numbers = {name: value for name in GPU if (value := getattr(record, name)) is not None and value >= 0}
         rows.add(record.step, numbers)
         reasons.append(record.throttle)
-        if self.live and len(reasons) >= 2 * LIVE_GPU:
-            rows.forget(len(reasons) - LIVE_GPU)
-            del reasons[: len(reasons) - LIVE_GPU]
+        if newest is not None and len(reasons) >= 2 * newest:
+            rows.forget(len(reasons) - newest)
+            del reasons[: len(reasons) - newest]
 
     def _see_memory(self, record: Memory) -> None:
-        rows = self.memory.setdefault(record.id, Rows(LIVE_STEPS if self.live else None))
+        rows = self.memory.setdefault(record.id, Rows(self._newest))
         held = record.allocated if record.id is not None else record.resident
         rows.add(record.step, {"held": held, "peak": record.peak_allocated, "retries": record.retries})
 
@@ -163,8 +143,8 @@ class Case:
     def _see_oom(self, record: OutOfMemory) -> None:
         self.oom = record
 
-    def _see_sol(self, record: SpeedOfLight) -> None:
-        self.sol = record
+    def _see_allocator(self, record: Allocator) -> None:
+        self.segments = [(s.name, s.device + s.managed + s.pinned + s.pageable) for s in record.stats or []]
 
     @property
     def timed(self) -> Rows:
@@ -177,63 +157,6 @@ class Case:
         after = max(0, min(WARM_UP, seen // 4) - rows.dropped)
         return max(after, len(rows) - LIVE_RECENT) if recent and self.live else after
 
-    def shares(self) -> Shares | None:
-        """Where a step's time goes; None where nobody timed the phases."""
-        begin = self.begin(self.phases, recent=True)
-        if len(self.phases) > begin and self.phases.names(HOST):
-            return self._from_phases(begin)
-        return self._from_profiles() if len(self.profiles) else None
-
-    def _from_phases(self, begin: int) -> Shares | None:
-        rows = self.phases
-        step_ms, device_ms = rows.mean("duration_ms", begin), rows.mean("device_duration_ms", begin)
-        if not step_ms:
-            return None
-        on_device = bool(device_ms) and bool(rows.names(DEVICE))
-        clock = DEVICE if on_device else HOST
-
-        def part(name: str, prefix: str) -> float | None:
-            found = [rows.per_row(prefix + path, begin) for path in rows.names(prefix) if is_part(path, name)]
-            return sum(found) if found else None
-
-        return Shares(
-            steps=len(rows) - begin,
-            step_ms=step_ms,
-            wait_ms=part("data_generation", HOST),
-            input_wait_ms=rows.mean("input_wait_ms", begin),
-            worker_ms=rows.mean("worker_ms", begin),
-            clock="device" if on_device else "host",
-            clock_ms=device_ms if on_device and device_ms else step_ms,
-            transfer_ms=part("data_transfer", clock),
-            optimizer_ms=part("optimizer_step", clock),
-        )
-
-    def _from_profiles(self) -> Shares | None:
-        """From the windows' means, each weighted with its steps."""
-        rows = self.profiles
-        weights = rows.column("steps")
-
-        def mean(name: str) -> float | None:
-            pairs = [(w, v) for w, v in zip(weights, rows.column(name), strict=True) if known([w, v]) == [w, v]]
-            total = sum(weight for weight, _ in pairs)
-            return sum(weight * value for weight, value in pairs) / total if total else None
-
-        steps, step_ms = int(rows.sum("steps")), mean("mean_ms")
-        if not steps or not step_ms:
-            return None
-        spent = [rows.sum(f"spent/{path}") for path in rows.names("spent/") if is_part(path, "optimizer_step")]
-        return Shares(
-            steps=steps,
-            step_ms=step_ms,
-            wait_ms=mean("data_generation_ms"),
-            input_wait_ms=mean("input_wait_ms"),
-            worker_ms=mean("worker_ms"),
-            clock="device" if mean("device") else "host",
-            clock_ms=step_ms,
-            transfer_ms=mean("data_transfer_ms"),
-            optimizer_ms=sum(spent) / steps if spent else None,
-        )
-
     @property
     def wall_ms(self) -> float | None:
         """From the first record to the last."""
@@ -242,12 +165,6 @@ class Case:
         except ValueError:  # fewer than two, or another program's format
             return None
         return (last - first).total_seconds() * 1000
-
-
-def is_part(path: str, name: str) -> bool:
-    """Whether a path leads to a phase of a training step: not to that of an evaluation, nor to a part of itself."""
-    *above, last = path.split("/")
-    return last == name and name not in above and EVALUATION not in above
 
 
 TAKERS: dict[type, Any] = {
@@ -262,5 +179,5 @@ TAKERS: dict[type, Any] = {
     Memory: Case._see_memory,
     GpuModel: Case._see_model,
     OutOfMemory: Case._see_oom,
-    SpeedOfLight: Case._see_sol,
+    Allocator: Case._see_allocator,
 }

@@ -11,22 +11,26 @@ from math import ceil
 from typing import Any
 
 from .advice import ADVICE
-from .case import Case, Shares
+from .case import Case
 from .limits import Limits
+from .rows import Rows
+from .shares import Shares, time_shares
 from .verdict import Verdict, share
 from .words import milliseconds, percent
+
+OWN = "the loop's own process makes the batches"
 
 
 def input_verdicts(case: Case, limits: Limits) -> Iterator[Verdict]:
     """The verdicts on data and transfer."""
-    shares = case.shares()
-    if shares is None or shares.steps < limits.steps:
+    found = time_shares(case)
+    if found is None or found.steps < limits.steps:
         return
-    data = data_generation(shares, limits, case.system.mean("cpus")) or input_wait(shares, limits)
-    yield from (verdict for verdict in (data, transfer(shares, limits)) if verdict)
+    data = data_generation(found, limits, case.system) or input_wait(found, limits, case.system)
+    yield from (verdict for verdict in (data, transfer(found, limits)) if verdict)
 
 
-def data_generation(shares: Shares, limits: Limits, cpus: float | None = None) -> Verdict | None:
+def data_generation(shares: Shares, limits: Limits, system: Rows) -> Verdict | None:
     """The wait in `next(loader)`."""
     wait, step = shares.wait_ms, shares.step_ms
     if not wait or wait <= limits.data_generation * step:
@@ -35,7 +39,7 @@ def data_generation(shares: Shares, limits: Limits, cpus: float | None = None) -
     saved = felt - limits.worth_ms
     if saved <= 0 or (felt < wait and felt <= limits.input_small * step):
         return None
-    why, advice = _workers(shares, cpus)
+    why, advice = _workers(shares, system)
     return Verdict(
         "data_generation",
         "warning",
@@ -47,12 +51,12 @@ def data_generation(shares: Shares, limits: Limits, cpus: float | None = None) -
     )
 
 
-def _workers(shares: Shares, cpus: float | None) -> tuple[str, tuple[str, ...]]:
+def _workers(shares: Shares, system: Rows) -> tuple[str, tuple[str, ...]]:
     """Who makes the batches, and how many workers would keep up."""
     if not shares.worker_ms:
-        return "the loop's own process makes the batches", ()
+        return "how long its workers take is not known" if system.mean("children") else OWN, ()
     busy, rest = shares.worker_ms / shares.step_ms, max(shares.step_ms - (shares.wait_ms or 0), 1e-3)
-    needed = ceil(shares.worker_ms / rest)
+    needed, cpus = ceil(shares.worker_ms / rest), system.mean("cpus")
     spent = f"workers spend {milliseconds(shares.worker_ms)} on a batch"
     if needed <= ceil(busy):
         return f"{spent}, which is little: handing it over takes long", (
@@ -67,12 +71,12 @@ def _workers(shares: Shares, cpus: float | None) -> tuple[str, tuple[str, ...]]:
     )
 
 
-def input_wait(shares: Shares, limits: Limits) -> Verdict | None:
+def input_wait(shares: Shares, limits: Limits, system: Rows) -> Verdict | None:
     """A device that runs dry while a batch is fetched, below the limit of the wait itself."""
     wait, step = shares.input_wait_ms, shares.step_ms
     if not wait or wait <= limits.input_wait * step or wait <= limits.worth_ms:
         return None
-    why, advice = _workers(shares, None)
+    why, advice = _workers(shares, system)
     return Verdict(
         "input_wait",
         "warning",

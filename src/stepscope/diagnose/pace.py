@@ -50,11 +50,13 @@ def pace_verdicts(case: Case, limits: Limits) -> Iterator[Verdict]:
 def longest_attempt(case: Case) -> Pace:
     """The attempt with most steps: two attempts may have run on two machines."""
     rows, begin = case.timed, case.begin(case.timed)
-    column = rows.column("duration_ms")
-    places = [place for place in range(begin, len(rows)) if column[place] > 0]  # false for NaN
-    parts = [[p for p in places if a <= rows.steps[p] < b] for a, b in pairwise([*case.attempts, 1 << 62])]
-    best = max(parts, key=len)
-    return Pace(rows, best, [rows.steps[p] for p in best], [column[p] for p in best])
+    timed = list(enumerate(zip(rows.steps[begin:], rows.column("duration_ms")[begin:], strict=True), begin))
+    parts = [
+        [(place, step, ms) for place, (step, ms) in timed if ms > 0 and first <= step < end]  # false for NaN
+        for first, end in pairwise([*case.attempts, 1 << 62])
+    ]
+    places, steps, durations = zip(*max(parts, key=len), strict=True) if any(parts) else ((), (), ())
+    return Pace(rows, list(places), list(steps), list(durations))
 
 
 def drift(case: Case, pace: Pace, limits: Limits) -> Verdict | None:
@@ -146,7 +148,9 @@ def excesses(durations: Sequence[float], factor: float) -> list[float]:
     """What each slow step takes beyond the steps around it; 0 for one that is not slow."""
     blocks = max(1, round(len(durations) / AROUND))
     levels = block_levels(durations, blocks)
-    around = [levels[min(blocks - 1, at * blocks // len(durations))] for at in range(len(durations))]
+    around = [levels[at * blocks // len(durations)] for at in range(len(durations))]
+    if not any(ms > factor * usual for ms, usual in zip(durations, around, strict=True)):
+        return [0.0] * len(durations)
     noise = SIGMAS * spread([ms / usual for ms, usual in zip(durations, around, strict=True)])
     bar = max(factor, 1 + noise)
     return [ms - usual if ms > bar * usual else 0.0 for ms, usual in zip(durations, around, strict=True)]

@@ -8,9 +8,10 @@ An evaluation or a checkpoint cannot be left out, so what doing it half as often
 from collections.abc import Iterator
 
 from .advice import ADVICE
-from .case import EVALUATION, Case, Shares
+from .case import EVALUATION, Case
 from .limits import Limits
 from .rows import Rows
+from .shares import Shares, time_shares
 from .verdict import Verdict, share
 from .words import milliseconds, percent
 
@@ -19,9 +20,9 @@ PICTURES = "visualization_generation"
 
 def work_verdicts(case: Case, limits: Limits) -> Iterator[Verdict]:
     """The verdicts on update, launches and what happens between the steps."""
-    shares = case.shares()
-    if shares is not None and shares.steps >= limits.steps:
-        yield from filter(None, (optimizer(shares, limits), launch(case, shares, limits)))
+    found = time_shares(case)
+    if found is not None and found.steps >= limits.steps:
+        yield from filter(None, (optimizer(found, limits), launch(case, found, limits)))
     yield from between(case, limits)
 
 
