@@ -201,6 +201,24 @@ def test_a_subclass_that_keeps_its_data_in_attributes_holds_those() -> None:
         assert sizes(model) == {"buffers": expected}
 
 
+def test_a_subclass_that_watches_its_calls_sees_none() -> None:
+    """Looking is no operation."""
+    calls = []
+
+    class Watched(nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            calls.append(function)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    model = nn.Module()
+    model.weight = Watched(torch.zeros(4))
+    model.weight.grad = torch.zeros(4)
+    calls.clear()
+    assert sizes(model) == {"weights": 16, "gradients": 16}
+    assert calls == []
+
+
 def test_a_sharded_parameter_holds_its_local_part(tmp_path: Any) -> None:
     """Of a matrix in two shards, this rank's."""
     import torch.distributed as dist

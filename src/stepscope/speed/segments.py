@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
@@ -78,20 +79,22 @@ def segments(models: Any, optimizers: Any = (), device: int | None = None) -> li
 
 def held(models: Any, optimizers: Any = ()) -> Held:
     """What models and optimizers hold, by the memory it lies in."""
+    with torch._C.DisableTorchFunctionSubclass():  # a subclass that counts or logs its calls sees none of these
+        return _held(several(models), several(optimizers))
+
+
+def _held(models: list[Any], optimizers: list[Any]) -> Held:
     found = Held()
-    modules, stepping = several(models), several(optimizers)
-    parameters = list(_parameters(modules))
-    found.claim(
-        "qlora", (part for _, parameter in parameters if is_quantised(parameter) for part in quantised(parameter))
-    )
-    found.claim("qlora", (part for module in modules for part in _quantisation_states(module)))
+    parameters = list(_parameters(models))
+    stepped = [parameter for optimizer in optimizers for parameter in _stepped(optimizer)]
+    found.claim("qlora", (part for _, weight in parameters if is_quantised(weight) for part in quantised(weight)))
+    found.claim("qlora", (part for model in models for part in _quantisation_states(model)))
     found.claim("lora", (parameter for is_lora, parameter in parameters if is_lora))
     found.claim("weights", (parameter for _, parameter in parameters))
-    found.claim("weights", (parameter for optimizer in stepping for parameter in _stepped(optimizer)))
-    found.claim("buffers", (buffer for module in modules for buffer in module.buffers()))
-    stepped = (parameter for optimizer in stepping for parameter in _stepped(optimizer))
+    found.claim("weights", stepped)
+    found.claim("buffers", (buffer for model in models for buffer in model.buffers()))
     found.claim("gradients", _gradients([*(parameter for _, parameter in parameters), *stepped]))
-    found.claim("optimizer", (part for optimizer in stepping for part in _state(optimizer)))
+    found.claim("optimizer", (part for optimizer in optimizers for part in _state(optimizer)))
     return found
 
 
