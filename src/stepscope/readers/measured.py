@@ -82,11 +82,12 @@ def _phase_numbers(record: Phases) -> Iterator[tuple[str, float | None]]:
     yield from ((DEVICE + path, ms) for path, ms in (record.device_ms or {}).items() if "/" not in path)
 
 
-def _pairs(rows: Rows, over: str, under: str, begin: int) -> Total:
-    """Two columns where both are known."""
-    columns = zip(rows.steps, rows.column(over), rows.column(under), strict=True)
-    kept = [(a, b) for step, a, b in columns if step >= begin and a == a and b == b]
-    return Total([a for a, _ in kept], [b for _, b in kept])
+def _rate(rows: Rows, name: str, timed: Rows, begin: int) -> Total:
+    """What the steps held, and how long the same steps took."""
+    held = {step: value for step, value in zip(rows.steps, rows.column(name), strict=True) if value == value}
+    took = zip(timed.steps, timed.column("duration_ms"), strict=True)
+    kept = [(held[step], ms) for step, ms in took if step >= begin and ms == ms and step in held]
+    return Total([value for value, _ in kept], [ms for _, ms in kept])
 
 
 def _values(rows: Rows, name: str, begin: int) -> list[float]:
@@ -106,8 +107,8 @@ def _pace(found: Measured, timed: Rows, steps: Rows, begin: int) -> None:
     found.plain |= {f"batch_time_p{n}": quantile(durations, n / 100) for n in (50, 95, 99)}
     if len(durations) > 1:
         found.plain["batch_time_std"] = stdev(durations)
-    for name, rows in (("tokens", steps), ("samples", timed if timed.values("samples") else steps)):
-        total = _pairs(rows, name, "duration_ms", begin)
+    for name in ("tokens", "samples"):
+        total = _rate(timed if timed.values(name) else steps, name, timed, begin)
         if sum(total.over) > 0:
             found.totals[f"{name}_per_second"] = Total(total.over, _scaled(list(total.under), 1e-3))
             setattr(found, f"{name}_a_step", sum(total.over) / len(total.over))
