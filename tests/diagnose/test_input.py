@@ -8,13 +8,13 @@ from stepscope.diagnose.limits import Limits
 from stepscope.records import Phases, Profile, Spent, System
 
 
-def case_of(steps=40, cpus=None, **known):
+def case_of(steps=40, cpus=None, busy=None, **known):
     """A run of equal steps."""
     case = Case()
     for step in range(steps):
         case.see(Phases(step=step, **known))
     if cpus:
-        case.see(System(step=1, cpus=cpus))
+        case.see(System(step=1, cpus=cpus, cpu_percent=busy))
     return case
 
 
@@ -46,7 +46,8 @@ def test_workers_that_cannot_keep_up_are_counted():
     verdict = rules(case_of(**known, cpus=8.0))["data_generation"]
     assert "80 ms on a batch and 2.0 of them are busy: not enough workers" in verdict.message
     assert verdict.advice[0].startswith("Use at least 4 workers")
-    assert "but there are 2 CPUs" in rules(case_of(**known, cpus=2.0))["data_generation"].message
+    assert "but the 2 CPUs are busy" in rules(case_of(**known, cpus=2.0, busy=95.0))["data_generation"].message
+    assert "not enough workers" in rules(case_of(**known, cpus=2.0, busy=30.0))["data_generation"].message
 
 
 def test_workers_with_little_to_do_point_to_the_hand_over():

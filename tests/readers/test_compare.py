@@ -55,6 +55,13 @@ def test_the_other_way_round_is_worse(read):
     assert there.low < 20 / 30 < there.high
 
 
+def test_a_share_that_changes_with_the_rest_of_the_step_is_no_difference(read):
+    """The wait is as long as before: that it is a larger part of a shorter step is nobody's fault."""
+    result = compare(read(run_of(1, wait=6.0, work=30.0)), read(run_of(2, wait=6.0), "b.json"))
+    assert result.row("data_gen_percentage").low > 1.3
+    assert verdicts(result)["data_gen_percentage"] == "no difference"
+
+
 def test_a_run_is_no_better_than_itself(read):
     """Every verdict is that there is no difference."""
     run = read(run_of(1, epochs=3))

@@ -18,6 +18,7 @@ from .shares import Shares, time_shares
 from .verdict import Verdict, share
 from .words import milliseconds, percent
 
+BUSY = 80.0  # percent of the CPUs: below that, workers wait for disks or networks, and more of them help
 OWN = "the loop's own process makes the batches"
 
 
@@ -62,8 +63,8 @@ def _workers(shares: Shares, system: Rows) -> tuple[str, tuple[str, ...]]:
         return f"{spent}, which is little: handing it over takes long", (
             "Hand smaller batches over: large or many tensors take long from process to process",
         )
-    if cpus is not None and needed > cpus:
-        return f"{spent}; {needed} of them would keep up, but there are {cpus:g} CPUs", (
+    if cpus is not None and needed > cpus and (system.mean("cpu_percent") or 0.0) >= BUSY:
+        return f"{spent}; {needed} of them would keep up, but the {cpus:g} CPUs are busy", (
             "Make a batch cheaper, or find more CPUs: workers alone cannot keep up here",
         )
     return f"{spent} and {busy:.1f} of them are busy: not enough workers", (

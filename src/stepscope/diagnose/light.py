@@ -26,17 +26,22 @@ def speed_of_light(case: Case, found: Sequence[Verdict], limits: Limits) -> Verd
     reached = quantile(values, 0.5)
     evidence = {"sol": round(reached, 2), "steps": len(values)}
     if reached >= limits.excellent:
-        text = f"Speed of light: {reached:.1f} % of what the hardware could reach, which is excellent"
+        text = f"Speed of light: {_reached(reached)} of what the hardware could reach, which is excellent"
         return Verdict("speed_of_light", "info", 0.0, text, evidence=evidence)
     if quantile(values, MOST) >= limits.speed_of_light:
         return None
     causes = [v.rule for v in found if v.rule in CAUSES and v.level != "info"]
     because = f", with a cause found: {', '.join(causes)}" if causes else "; none of the other rules names a cause"
+    low = f"{_reached(reached)} of what the hardware could reach, below {limits.speed_of_light:g} %"
     return Verdict(
         "speed_of_light",
         "warning" if causes else "info",
         share(1 - reached / 100),
-        f"Speed of light: {reached:.1f} % of what the hardware could reach, below {limits.speed_of_light:g} %{because}",
+        f"Speed of light: {low}{because}",
         advice=ADVICE["speed_of_light"],
         evidence=evidence | ({"causes": causes} if causes else {}),
     )
+
+
+def _reached(percent: float) -> str:
+    return f"{percent:.1f} %" if percent >= 0.1 else "less than 0.1 %"

@@ -132,7 +132,8 @@ def slow_steps(pace: Pace, limits: Limits) -> Verdict | None:
     where = f", most of it in {culprit}" if culprit else ""
     return Verdict(
         "slow_step",
-        "warning",
+        # without a rhythm they may be long samples or a neighbour on the machine, and no fault of the loop
+        "warning" if rhythm or culprit == "data_generation" else "info",
         share(cost),
         f"{often} {milliseconds(slowest)} instead of {milliseconds(typical)}{where}",
         gain=cost,

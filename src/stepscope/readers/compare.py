@@ -19,6 +19,7 @@ from .run_file import Run
 BETTER, WORSE, SAME = "better", "worse", "no difference"
 LEAST = 0.02  # two runs of the same program differ by as much
 LEAST_OF_STEP = 0.01  # a phase's change that matters to the step
+SHARE_OF = {"data_gen_percentage": "timing_data_generation_avg", "transfer_percentage": "timing_data_transfer_avg"}
 LEAST_POINTS = {"%": 1.0, "0-1": 0.01}
 
 HIGHER = (
@@ -122,6 +123,8 @@ def _row(name: str, a: Measured, b: Measured) -> Row:
     verdict = None
     if name not in UNJUDGED and values[0] is not None and values[1] is not None:
         verdict = _verdict(name, (values[0], values[1]), found, _step(a))
+    if name in SHARE_OF and verdict is not None and _row(SHARE_OF[name], a, b).verdict == SAME:
+        verdict = SAME  # the rest of the step has changed, not the phase
     return Row(name, unit(name), *values, _ratio(*values), low, high, verdict)
 
 
