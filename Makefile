@@ -71,7 +71,7 @@ constraints:  ## renew constraints.txt: the newest versions that fit, torch as i
 	grep ^torch== constraints.txt > build/torch.txt
 	PIP_CONSTRAINT=build/torch.txt build/constraints/bin/pip install --quiet '.[dev]' hatchling
 	{ grep '^#' constraints.txt; build/constraints/bin/pip freeze --all --exclude stepscope --exclude pip \
-		| sed 's/+cpu$$//' | grep -vE '^(nvidia|cuda|triton)'; } > build/constraints.txt
+		| sed 's/+cpu$$//' | grep -vE '^(nvidia-[^m]|cuda|triton)'; } > build/constraints.txt
 	mv build/constraints.txt constraints.txt
 
 clean:  ## remove caches, builds and the environment; runs in output/ stay

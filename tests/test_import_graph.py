@@ -54,7 +54,7 @@ TABLE = {
     "start": May(f"{ROOT} config run sinks.sink"),
     # what measures, and what decides when
     "hardware": May(f"{ROOT} hardware", late=DEVICE),
-    "speed": May(f"{ROOT} speed hardware.peaks", "torch numpy"),
+    "speed": May(f"{ROOT} speed hardware.peaks", "torch numpy msgspec"),
     "health": May(f"{ROOT} health", "torch numpy"),
     "mup": May(f"{ROOT} mup health.activations", "torch numpy"),
     "diagnose": May(f"{ROOT} diagnose"),

@@ -79,7 +79,7 @@ def tags(record: Record | Other, scheme: str, several_gpus: bool = False) -> lis
     if isinstance(record, Allocator):
         return list(_segments(record, several_gpus))
     if isinstance(record, (Profile, Epoch, System)):
-        return [(f"profiling/{name}", value) for name, value in profiling(record) if value is not None]
+        return [(_utf8(f"profiling/{name}"), value) for name, value in profiling(record) if value is not None]
     if isinstance(record, Event):
         return [(_utf8(f"event/{record.rule or record.severity}"), event_text(record))]
     if record.kind not in TABLE:

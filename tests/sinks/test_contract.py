@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.records import KINDS, Git, Header, Record, Segment, StepRecord, fields
+from stepscope.records import KINDS, Git, GpuMemory, GpuPeak, Header, Record, Segment, Spent, StepRecord, fields
 from stepscope.sinks.background import Background
 from stepscope.sinks.console import Console
 from stepscope.sinks.jsonfile import JsonFile
@@ -26,6 +26,12 @@ FULL: dict[str, Any] = {
     "file_tokens": [(HOSTILE, 12)],
     "values": {"a/b": 1.5, HOSTILE: math.nan, "ok": True},
     "evidence": {"norms": [1.0, math.inf]},
+    "host_ms": {HOSTILE: 1.5},
+    "device_ms": {HOSTILE: math.nan},
+    "phases": [Spent(name=HOSTILE, ms=1.5, count=0), Spent(name="forward_pass", ms=2.5)],
+    "max_gpu_memory": [GpuPeak(id=1, allocated=1)],
+    "gpus": [GpuMemory(id=1, allocated=1, total=2)],
+    "last_steps": [{"step": 1, HOSTILE: math.nan}],
 }
 
 

@@ -163,7 +163,7 @@ class Scope:
             self._tell(self._out_of_memory, error)
 
     def _out_of_memory(self, error: BaseException) -> None:
-        held = [segment for record in self._memory.now() for segment in record.stats or []] if self._memory else []
+        held = self._memory.now() if self._memory is not None else None
         record = out_of_memory(error, held, list(self.teller.ring), phase=self._phases.path or None)
         self.teller.write(record)
 

@@ -137,9 +137,13 @@ class Memory(StepRecord, frozen=True, kw_only=True, omit_defaults=True, tag="mem
 
     id: Annotated[int | None, about("index of the GPU; left out for the host")] = None
     allocated: Annotated[int | None, about("memory that tensors hold", "bytes", "max")] = None
-    peak_allocated: Annotated[int | None, about("most of it since the record before", "bytes", "max")] = None
+    peak_allocated: Annotated[
+        int | None, about("most of it so far, or since the program reset its counter", "bytes", "max")
+    ] = None
     reserved: Annotated[int | None, about("memory that the allocator holds", "bytes", "max")] = None
-    peak_reserved: Annotated[int | None, about("most of it since the record before", "bytes", "max")] = None
+    peak_reserved: Annotated[
+        int | None, about("most of it so far, or since the program reset its counter", "bytes", "max")
+    ] = None
     retries: Annotated[int | None, about("allocations that had to free the cache first, so far", "", "sum")] = None
     ooms: Annotated[int | None, about("allocations that failed, so far", "", "sum")] = None
     resident: Annotated[int | None, about("resident memory of the process", "bytes", "max")] = None

@@ -48,6 +48,7 @@ WARNINGS = {
 SILENT, QUIET, DEFAULT, VERBOSE = -2, -1, 0, 1
 BOLD, YELLOW, RED, DIM = "1", "33", "31", "2"
 NAMED = 6  # numbers of a `metrics` line
+WIDE = 160  # an event that is longer stands on several lines
 
 
 class Console:
@@ -203,8 +204,9 @@ class Console:
         if event.severity != "info" and event.rule in WARNINGS:
             yield self._paint(WARNINGS[event.rule], YELLOW)
         color = {"error": RED, "warning": YELLOW}.get(event.severity, DIM)
-        advice = f"; {event.advice}" if event.advice else ""
-        yield self._paint(f"!! {event.severity}: {event.message}{advice}", color)
+        whole = f"!! {event.severity}: {event.message}" + (f"; {event.advice}" if event.advice else "")
+        lines = [whole] if len(whole) <= WIDE else text.event(event)
+        yield from (self._paint(line, color) for line in lines)
 
     def _rewind(self, rewind: Rewind) -> Iterator[str]:
         self._progress.rewind()

@@ -11,10 +11,10 @@ from math import isfinite
 
 from ..profiling_tags import shares
 from ..profiling_tags import throughput as batches_per_hour
-from ..records import Allocator, Dataset, Epoch, Eval, Gpu, GpuModel, Metrics, Moe, Number, SpeedOfLight, Step
+from ..records import Allocator, Dataset, Epoch, Eval, Event, Gpu, GpuModel, Metrics, Moe, Number, SpeedOfLight, Step
 
 MIB = 1 << 20
-DTYPES = ("tf32", "bf16", "fp16", "fp8")
+DTYPES = ("tf32", "bf16", "fp16", "fp8", "fp4", "fp32")
 OPERATIONS = (("Blocks:", "blocks"), ("LM-Head:", "lm_head"), ("Attention:", "attention"))
 
 
@@ -158,9 +158,12 @@ def speed_of_light(record: SpeedOfLight) -> Iterator[str]:
     yield "[Speed of Light]"
     for name in shown:
         yield f"  Peak {name.upper()}: {' ' * (4 - len(name))}{peaks[name]:8.1f} TFLOP/s"
-    for label, field in OPERATIONS:
+    for label, field in OPERATIONS if record.per != "sample" else (("Model:", "other"),):
         yield f"  {label:<11}{_flop(getattr(record, field))}" + (f"   in {dtype}" if dtype else "")
-    yield f"  SOL:       {_whole(record.tps, 9)} tok/s"
+    if record.per == "sample":
+        yield f"  SOL:       {_whole(1 / record.seconds if record.seconds else None, 9)} samples/s"
+    else:
+        yield f"  SOL:       {_whole(record.tps, 9)} tok/s"
 
 
 def _flop(value: Number | None) -> str:
@@ -229,3 +232,9 @@ def epoch(record: Epoch) -> Iterator[str]:
 
 def _seconds(ms: float | None, places: int) -> str:
     return "n/a" if ms is None else f"{ms / 1000:.{places}f}s"
+
+
+def event(record: Event) -> Iterator[str]:
+    """An event with much to say: what happened, then a line for each advice."""
+    yield f"!! {record.severity}: {record.message}"
+    yield from (f"   → {advice}" for advice in (record.advice or "").split("; ") if advice)
