@@ -63,6 +63,12 @@ def test_files_that_make_no_sense_are_survived(tmp_path, file, broken):
     assert cpus is None or cpus > 0
 
 
+@pytest.mark.parametrize("groups", ["", "garbage", "0:", "::::", "4:memory:/\x00\n", "\n\n"])
+def test_a_strange_list_of_groups_is_survived(tmp_path, groups):
+    """A kernel that says it otherwise costs the limits, nothing else."""
+    assert Cgroup(write(tmp_path, V2_CONTAINER | {"proc/self/cgroup": groups})).cpus() in (None, 2.0)
+
+
 def test_a_group_that_vanishes_is_survived(tmp_path):
     """A limit that was there at the start may be gone later."""
     root = write(tmp_path, V2_CONTAINER)

@@ -2,8 +2,9 @@
 
 cpu_peaks(Path("peaks.json"))      # Peaks(name="AMD EPYC, 2 threads", fp32=0.21, bf16=0.84, source="measured")
 
-A figure belongs to a CPU and a number of threads. A machine that is busy at that moment reaches far too little, so
-the best of three runs counts. A file that cannot be read or written costs the measurement, no more.
+A figure belongs to a CPU and a number of threads. A machine that is busy at that moment reaches too little, so the
+best of three runs counts, and one in which nothing could be measured counts for nothing. A file that cannot be read or
+written costs the measurement, no more.
 """
 
 import json
@@ -31,9 +32,11 @@ def cpu_peaks(cache: Path, measured: Callable[[str], Peaks] = measure) -> Peaks:
     runs, best = _entry(_read(cache).get(key))
     if best is not None and runs >= RUNS:
         return best
-    peaks = _better(measured("cpu"), best)
-    with suppress(OSError):
-        _write(cache, {**_read(cache), key: {"runs": runs + 1, "peaks": asdict(peaks)}})
+    found = measured("cpu")
+    peaks = _better(found, best)
+    if found.fp32 is not None:
+        with suppress(OSError):
+            _write(cache, {**_read(cache), key: {"runs": runs + 1, "peaks": asdict(peaks)}})
     return peaks
 
 

@@ -3,8 +3,9 @@
     measure("cuda")             # Peaks(name="NVIDIA H200", tf32=434.0, bf16=785.0, …, source="measured")
     measure("cpu")              # Peaks(name="AMD EPYC, 2 threads", fp32=0.21, bf16=0.05, source="measured")
 
-The operands are random: constant ones draw less power and reach more than any training does. What is global in
-torch (random numbers, threads, precision) is as it was afterwards.
+The operands are random: constant ones draw less power and reach more than any training does. On a CPU whose cores
+others use at that moment a number format has no figure. What is global in torch (random numbers, threads, precision)
+is as it was afterwards.
 """
 
 import time
@@ -16,7 +17,9 @@ from .cpu import cpu_name
 from .peak import Peaks
 
 GPU_S, CPU_S = 0.15, 0.1  # for each number format
-LARGEST, SMALLEST_CPU = 8192, 256
+LARGEST = 8192
+SMALLEST_CPU = 256
+BUSY = 0.7  # with less, the threads waited for cores that others had, and a hundredth of the peak is reached
 LONG_S = 0.01  # a product that takes this long is large enough
 COPIED = 1 << 30
 
@@ -40,23 +43,31 @@ def _cpu() -> Peaks:
     return Peaks(name, fp32=fp32, bf16=bf16, source="measured")
 
 
-def _growing(dtype: Any) -> float:
+def _growing(dtype: Any) -> float | None:
     """TFLOP/s of the best product; they grow until one is long enough to be worth it, or the time is over."""
-    size, best = SMALLEST_CPU, 0.0
+    size, best = SMALLEST_CPU, (0.0, 0.0)
     a, b = _random(2, size, dtype, "cpu")
     a @ b  # the first one wakes threads and libraries
     until = time.perf_counter() + CPU_S
     while True:
-        begin = time.perf_counter()
-        a @ b
-        seconds = max(time.perf_counter() - begin, 1e-9)
-        best = max(best, 2 * size**3 / seconds / 1e12)
+        seconds, busy = _product(a, b)
+        best = max(best, (2 * size**3 / seconds / 1e12, busy))
         left = until - time.perf_counter()
         if left < seconds:
-            return best
+            return best[0] if best[1] >= BUSY else None
         if seconds < LONG_S and left > 20 * seconds:  # of twice the size, eight times as long, and the making of it
             size *= 2
             a, b = _random(2, size, dtype, "cpu")
+
+
+def _product(a: Any, b: Any) -> tuple[float, float]:
+    """How long a product took, and the share of that time in which the threads had a core each."""
+    import torch
+
+    begin, used = time.perf_counter(), time.process_time()
+    a @ b
+    seconds = max(time.perf_counter() - begin, 1e-9)
+    return seconds, (time.process_time() - used) / seconds / torch.get_num_threads()
 
 
 def _gpu(device: Any) -> Peaks:
