@@ -33,7 +33,10 @@ def test_the_table_has_both_runs_and_the_verdict(call, files):
     assert "A  before  60 steps, the first 10 left out" in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("batch_time_avg")]
     assert re.match(r"batch_time_avg +s +0\.0306 +0\.0204 +-33\.3 % +-33\.\d % to -33\.\d % +better$", line)
-    assert "B against A  better: batch_time_avg, batches_per_second, timing_forward_pass_avg" in done.stdout
+    assert (
+        "B against A  better: batch_time_avg, batch_time_p50, batches_per_second, timing_forward_pass_avg"
+        in done.stdout
+    )
 
 
 def test_what_was_changed_is_said_and_secrets_are_not(call, files):

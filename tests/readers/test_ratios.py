@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import pytest
 
-from stepscope.readers.ratios import Total, estimate, interval, student
+from stepscope.readers.ratios import Total, estimate, interval, median_interval, student
 
 # two-sided 95 % quantiles of Student's distribution, from a table
 TABLE = {4: 2.776, 5: 2.571, 7: 2.365, 10: 2.228, 20: 2.086, 30: 2.042, 120: 1.980}
@@ -42,15 +42,30 @@ def correlated(seed, steps, mean=10.0):
     return Total(found, [1.0] * steps)
 
 
-@pytest.mark.parametrize("steps", [60, 300, 1000])
+@pytest.mark.parametrize("steps", [60, 300])
 def test_nineteen_of_twenty_intervals_hold_the_truth(steps):
     """Also where neighbouring steps are alike; without blocks every second interval would miss it."""
     missed = 0
-    for seed in range(200):
+    for seed in range(100):
         low, high = interval(correlated(2 * seed, steps), correlated(2 * seed + 1, steps, mean=12.0))
         missed += not low <= 1.2 <= high
-    # 5 % of 200 is 10; three standard deviations more are 19
-    assert missed <= 10 + 3 * sqrt(200 * 0.05 * 0.95)
+    # 5 of 100, and three standard deviations more
+    assert missed <= 5 + 3 * sqrt(100 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("steps", [60, 300])
+def test_the_medians_interval_holds_the_truth_as_often(steps):
+    """Nineteen of twenty, by the same simulated runs."""
+    runs = [(correlated(2 * n, steps).over, correlated(2 * n + 1, steps, mean=12.0).over) for n in range(60)]
+    missed = sum(not low <= 1.2 <= high for low, high in (median_interval(*pair) for pair in runs))
+    assert missed <= 3 + 3 * sqrt(60 * 0.05 * 0.95)
+
+
+def test_the_medians_interval_is_the_same_each_time():
+    """The seed is fixed; what is too short has none."""
+    a, b = correlated(1, 100).over, correlated(2, 100).over
+    assert median_interval(a, b) == median_interval(a, b)
+    assert median_interval(a[:20], b) is None
 
 
 def test_twice_as_long_is_seen():

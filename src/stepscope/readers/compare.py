@@ -3,7 +3,7 @@
     result = compare(read_run("before"), read_run("after"))
     for row in result.rows:
         print(row.name, row.a, row.b, row.low, row.high, row.verdict)
-    slowdown(result)                       # (0.96, 1.01): 95 % interval of how many times longer the same work takes
+    slowdown(result)                       # [(0.96, 1.01), …]: 95 % intervals of how many times longer a step takes
 
 A number is called better or worse when the whole 95 % interval of its ratio lies on one side of 1 and the change is
 large enough to matter; else there is no difference. Losses have no verdict: one run each says nothing of luck.
@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import BadValue
 from .measured import Measured, measure
-from .ratios import Total, interval
+from .ratios import Total, interval, median_interval
 from .run_file import Run
 
 BETTER, WORSE, SAME = "better", "worse", "no difference"
@@ -31,6 +31,7 @@ HIGHER = (
     "mfu",
     "hfu",
 )
+MEDIAN = "batch_time_p50"
 UNJUDGED = ("cpu_usage_percent",)
 ORDER = (
     "batch_time_avg",
@@ -115,6 +116,8 @@ def _names(a: Measured, b: Measured) -> list[str]:
 
 def _row(name: str, a: Measured, b: Measured) -> Row:
     before, after = a.totals.get(name), b.totals.get(name)
+    if name == MEDIAN:
+        return _median_row(a, b)
     if before is None and after is None:
         return Row(name, unit(name), a.plain.get(name), b.plain.get(name), _ratio(a.plain.get(name), b.plain.get(name)))
     values = (before.value if before else None, after.value if after else None)
@@ -126,6 +129,17 @@ def _row(name: str, a: Measured, b: Measured) -> Row:
     if name in SHARE_OF and verdict is not None and _row(SHARE_OF[name], a, b).verdict == SAME:
         verdict = SAME  # the rest of the step has changed, not the phase
     return Row(name, unit(name), *values, _ratio(*values), low, high, verdict)
+
+
+def _median_row(a: Measured, b: Measured) -> Row:
+    """The median step: what a busy machine's outliers leave as it is."""
+    before, after = a.plain.get(MEDIAN), b.plain.get(MEDIAN)
+    if before is None or after is None:
+        return Row(MEDIAN, unit(MEDIAN), before, after)
+    found = median_interval(a.totals["batch_time_avg"].over, b.totals["batch_time_avg"].over)
+    low, high = found or (None, None)
+    verdict = _verdict(MEDIAN, (before, after), found, before)
+    return Row(MEDIAN, unit(MEDIAN), before, after, _ratio(before, after), low, high, verdict)
 
 
 def _fewest(name: str) -> int:
@@ -180,12 +194,13 @@ def _notes(a: Measured, b: Measured) -> list[str]:
     return notes
 
 
-def slowdown(result: Comparison) -> tuple[float, float] | None:
-    """How many times longer the same work takes in B: by tokens or samples where a step holds more or fewer."""
+def slowdown(result: Comparison) -> list[tuple[float, float]]:
+    """How many times longer the same work takes in B: the 95 % intervals of mean and median, of those that are known.
+
+    Where a step holds more or fewer tokens or samples, the interval of these is the only one.
+    """
     for name in ("tokens_per_second", "samples_per_second"):
         if any(name in note for note in result.notes):
-            row = result.row(name)
-            if row is not None and row.low and row.high:
-                return 1 / row.high, 1 / row.low
-    row = result.row("batch_time_avg")
-    return (row.low, row.high) if row is not None and row.low and row.high else None
+            return [(1 / row.high, 1 / row.low) for row in result.rows if row.name == name and row.low and row.high]
+    rows = [row for row in result.rows if row.name in ("batch_time_avg", MEDIAN)]
+    return [(row.low, row.high) for row in rows if row.low and row.high]

@@ -13,12 +13,16 @@ run (another machine, another neighbour on it) only more runs can tell.
 from collections.abc import Sequence
 from itertools import pairwise
 from math import exp, isfinite, log, sqrt
-from statistics import NormalDist
+from random import Random
+from statistics import NormalDist, median
 from typing import NamedTuple
+
+from ..diagnose.slopes import block_levels
 
 BLOCKS, FEWEST = 20, 6
 ALIKE = 0.3  # correlation of neighbouring blocks from which on they are made longer
 SURE = 0.95
+DRAWS = 2000
 
 
 class Total(NamedTuple):
@@ -52,9 +56,7 @@ def estimate(total: Total, fewest: int = FEWEST) -> Estimate | None:
     while blocks * 2 // 3 >= fewest and _alike(rest) > ALIKE:
         blocks = blocks * 2 // 3
         rest = _residuals(total, value, blocks)
-    # what is left of the likeness makes the sum vary more: (1 + r) / (1 - r) times; few blocks show r too low
-    alike = min(0.8, max(0.0, _alike(rest) + 1 / blocks))
-    squares = sum(each * each for each in rest) * blocks / (blocks - 1) * (1 + alike) / (1 - alike)
+    squares = sum(each * each for each in rest) * blocks / (blocks - 1) * _wider(rest)
     return Estimate(value, sqrt(squares) / sum(total.over), blocks)
 
 
@@ -71,6 +73,12 @@ def _alike(rest: Sequence[float]) -> float:
     return sum(a * b for a, b in pairwise(rest)) / squares if squares > 0 else 0.0
 
 
+def _wider(rest: Sequence[float]) -> float:
+    """How much larger a sum's variance is where neighbours are alike: (1 + r) / (1 - r) times."""
+    alike = min(0.8, max(0.0, _alike(rest) + 1 / len(rest)))  # few blocks show it too low
+    return (1 + alike) / (1 - alike)
+
+
 def interval(before: Total, after: Total, fewest: int = FEWEST) -> tuple[float, float] | None:
     """The 95 % interval of after / before; None where either run is too short for one."""
     a, b = estimate(before, fewest), estimate(after, fewest)
@@ -83,6 +91,34 @@ def interval(before: Total, after: Total, fewest: int = FEWEST) -> tuple[float, 
     half = student(freedom) * sqrt(variance)
     middle = log(b.value / a.value)
     return (exp(middle - half), exp(middle + half)) if half < 50 else None
+
+
+def median_interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float] | None:
+    """95 % interval of the ratio of the medians, which a busy machine's outliers do not widen.
+
+    The medians of blocks are drawn again and again, with a fixed seed: the same files give the same interval.
+    """
+    levels = [_levels(values) for values in (before, after)]
+    if not all(levels) or min(map(min, levels)) <= 0:
+        return None
+    chance = Random(0)
+    drawn = [[median(chance.choices(each, k=len(each))) for _ in range(DRAWS)] for each in levels]
+    ratios = sorted(log(b / a) for a, b in zip(*drawn, strict=True))
+    cut, middle = round(DRAWS * (1 - SURE) / 2), log(median(levels[1]) / median(levels[0]))
+    wider = sqrt(max(_wider([level - median(each) for level in each]) for each in levels))
+    return exp(middle + wider * (ratios[cut] - middle)), exp(middle + wider * (ratios[-1 - cut] - middle))
+
+
+def _levels(values: Sequence[float]) -> list[float]:
+    """The medians of blocks that are long enough to be independent."""
+    blocks = min(BLOCKS, len(values) // 4)
+    while blocks >= FEWEST:
+        levels = block_levels(values, blocks)
+        middle = median(levels)
+        if _alike([level - middle for level in levels]) <= ALIKE or blocks * 2 // 3 < FEWEST:
+            return levels
+        blocks = blocks * 2 // 3
+    return []
 
 
 def student(freedom: float, sure: float = SURE) -> float:
