@@ -40,7 +40,12 @@ def autocast_now() -> Autocast:
 def count(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], autocast: Autocast | None = None) -> Flops:
     """The operations of one forward and backward pass of `model` on this input."""
     unit, units = units_of(args, kwargs)
-    tally = _tally(unwrapped(model), args, kwargs, autocast_now() if autocast is None else autocast)
+    model = unwrapped(model)
+    tally = _tally(model, args, kwargs, autocast_now() if autocast is None else autocast)
+    sharded = _sharded_format(model)
+    for work in tally.works:
+        if sharded is not None and work.dtype is torch.float32:
+            work.dtype = sharded
     return _grouped(tally, unit, units)
 
 
@@ -121,13 +126,21 @@ def _head(tally: Tally) -> int | None:
     """The weight that gives a number for each word: one of the last two used, as wide as an embedding table."""
     last: list[Work] = []
     for work in reversed(tally.works):
-        if work.weight is not None and work.weight not in [other.weight for other in last]:
+        if work.forward and work.weight is not None and work.weight not in [other.weight for other in last]:
             last.append(work)
     for work in last[:2]:
         rows = tally.tables.values()
         if work.weight in tally.tables or any(abs(work.width - count) <= NEAR for count in rows):
             return work.weight
     return None
+
+
+def _sharded_format(model: Any) -> torch.dtype | None:
+    """The number format that a sharded model gathers its weights in; the hook that does it is not in the copy."""
+    state = getattr(model, "_get_fsdp_state", None)
+    policy = getattr(state(), "_mp_policy", None) if callable(state) else None
+    dtype = getattr(policy, "param_dtype", None)
+    return dtype if isinstance(dtype, torch.dtype) else None
 
 
 @contextlib.contextmanager

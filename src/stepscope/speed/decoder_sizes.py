@@ -55,8 +55,7 @@ def decoder_of(model: Any) -> Decoder:
         raise FlopsUnknown(f"the model has no configuration that names its {', '.join(missing)}")
     intermediate = found["intermediate"] or 4 * found["hidden"]
     expert = found["expert_intermediate"] or intermediate
-    names = {name.rpartition(".")[0].rpartition(".")[2] for name, _ in model.named_parameters()}
-    names |= {name.rpartition(".")[2] for name, _ in model.named_parameters()}
+    names = {part for name, _ in model.named_parameters() for part in name.split(".")}
     decoder = Decoder(
         layers=found["layers"],
         hidden=found["hidden"],

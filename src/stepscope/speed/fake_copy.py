@@ -94,7 +94,8 @@ class FakeCopier:
         if tensor.is_meta and self._device.type != "meta":  # an input of which only the shape was kept
             with self._mode:
                 shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self._device)
-                return shape.requires_grad_(tensor.requires_grad)
+                self._known.take(shape.requires_grad_(tensor.requires_grad), tensor)
+                return shape
         fake = self._mode.from_tensor(tensor, static_shapes=True)
         if not tensor.requires_grad:
             self._known.take(fake, tensor)
@@ -114,7 +115,7 @@ class FakeCopier:
             return self._remember(module, self.copy(inner))
         if isinstance(module, torch.jit.ScriptModule):
             raise FlopsUnknown("a part of the model is TorchScript, whose code cannot be run on shapes alone")
-        twin = self._remember(module, type(module).__new__(type(module)))
+        twin = self._remember(module, object.__new__(type(module)))  # a sharded class has a `__new__` of its own
         for name, value in vars(module).items():
             if name == "_compiled_call_impl":
                 continue
@@ -143,7 +144,7 @@ class FakeCopier:
 
     def _object(self, value: Any) -> Any:
         """A plain object anew: the forward pass may write into it. Not one that closes something when it dies."""
-        kind = type(value)
+        kind: Any = type(value)
         package = (kind.__module__ or "").partition(".")[0]
         if not _plain(value) or hasattr(kind, "__del__") or package in SHARED:
             return value

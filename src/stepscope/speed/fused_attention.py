@@ -12,10 +12,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 
-from .masks import LOW, Mask, attended
+from .masks import Mask, added_mask, attended, narrowed
 from .tally import Tally
 
-PRODUCT = torch.nn.functional.scaled_dot_product_attention
+PRODUCT = torch._C._nn.scaled_dot_product_attention
 MOST_PAIRS = 1 << 26
 ROWS = 1 << 22  # pairs that are looked at together
 
@@ -31,24 +31,24 @@ class WrittenOut(TorchFunctionMode):  # type: ignore[misc]  # torch is not follo
         kwargs = kwargs or {}
         if func is PRODUCT:
             return self._product(*args, **kwargs)
-        if func is torch.nn.functional.multi_head_attention_forward:
-            return self._multi_head(func, args, kwargs)
         if type(func).__name__ == "FlexAttentionHOP":
             return self._flex(*args, **kwargs)
         return func(*args, **kwargs)
 
-    def _multi_head(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """It looks the product up in its own module, while this mode rests."""
-
+    def __enter__(self) -> "WrittenOut":
+        # The mode rests inside functions that torch has written in Python, and in what checkpointing runs again.
         def product(query: Any, *rest: Any, **named: Any) -> Any:
             return (self._product if isinstance(query, FakeTensor) else PRODUCT)(query, *rest, **named)
 
         functional: Any = torch.nn.functional
-        functional.scaled_dot_product_attention = product
-        try:
-            return func(*args, **kwargs)
-        finally:
-            functional.scaled_dot_product_attention = PRODUCT
+        self._before, functional.scaled_dot_product_attention = functional.scaled_dot_product_attention, product
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        functional: Any = torch.nn.functional
+        functional.scaled_dot_product_attention = self._before
 
     def _product(
         self,
@@ -78,10 +78,9 @@ class WrittenOut(TorchFunctionMode):  # type: ignore[misc]  # torch is not follo
             hidden_before = keys - queries if "LOWER_RIGHT" in str(given.variant) else 0
             seen = sum(min(i + 1 + hidden_before, keys) for i in range(queries) if i + 1 + hidden_before > 0)
             return Mask(share=seen / (queries * keys))
-        known = self._tally.value(given)
-        if known is None:
-            return Mask(known=False)
-        return Mask(allowed=known if known.dtype is torch.bool else known > LOW)
+        if given.dtype is torch.bool:
+            return narrowed(Mask(), self._tally.value(given))
+        return added_mask(Mask(), given, self._tally.known)
 
     def _written(self, query: Any, key: Any, value: Any, mask: Mask) -> Any:
         scores = torch.matmul(query, key.transpose(-2, -1))

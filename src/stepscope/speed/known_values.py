@@ -29,6 +29,7 @@ class Known:
         self._values: dict[int, tuple[Any, Any]] = {}  # id → (the tensor, held so that its id stays its own; value)
         self._sources: dict[int, tuple[Any, Any]] = {}
         self._left = BUDGET
+        self.too_large = False  # whether something that looks like a mask was not read for its size
 
     def take(self, fake: Any, real: Any) -> None:
         """Remember where the data of an input or a buffer lies; it is copied when something needs it."""
@@ -41,7 +42,10 @@ class Known:
             return held[1]
         source = self._sources.pop(id(tensor), None)
         real = source[1] if source is not None else None if isinstance(tensor, FakeTensor) else tensor
-        if real is None or real.is_meta or real.requires_grad or not _worth_reading(real):
+        if real is None or real.requires_grad:
+            return None
+        if real.is_meta or not _worth_reading(real):
+            self.too_large |= like_a_mask(real)
             return None
         return self._keep(tensor, _copy(real))
 
@@ -65,11 +69,10 @@ class Known:
         """The result of an operation on known values alone; None where one of them is not known."""
         if func._schema.name in GARBAGE or torch.Tag.nondeterministic_seeded in func.tags:
             return None
-        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        if any(self.value(tensor) is None for tensor in inputs):
+        if not self._all_known(args, kwargs):
             return None
         on_cpu = tree_map(self._stand_in, (args, {k: v for k, v in kwargs.items() if k != "pin_memory"}))
-        if not inputs and "device" in kwargs:
+        if "device" in kwargs:
             on_cpu[1]["device"] = torch.device("cpu")
         with unset_fake_temporarily(), torch.no_grad():
             return func(*on_cpu[0], **on_cpu[1])
@@ -77,13 +80,20 @@ class Known:
     def _evaluate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> list[Any] | None:
         made = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
         size = sum(tensor.numel() for tensor in made)
-        if not made or size > MOST or size > self._left:
+        if not made:
+            return None
+        if size > MOST or size > self._left:
+            self.too_large |= any(map(like_a_mask, made)) and self._all_known(args, kwargs)
             return None
         try:
             result = self.compute(func, args, kwargs)
         except Exception:  # noqa: BLE001 - what cannot be computed on the CPU is not known, and nothing worse
             return None
         return None if result is None else [v for v in tree_leaves(result) if isinstance(v, torch.Tensor)]
+
+    def _all_known(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        return all(self.value(tensor) is not None for tensor in inputs)
 
     def _stand_in(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
@@ -113,8 +123,13 @@ class Known:
 def _worth_reading(real: Any) -> bool:
     if type(real) is not torch.Tensor or real.layout != torch.strided or real.numel() > MOST:
         return False
-    square = real.dim() >= 2 and real.shape[-1] == real.shape[-2]
-    return not real.is_floating_point() or square or real.numel() <= MOST_FLOATS
+    return not real.is_floating_point() or like_a_mask(real) or real.numel() <= MOST_FLOATS
+
+
+def like_a_mask(tensor: Any) -> bool:
+    """Square, and no picture of three colours."""
+    shape = tuple(tensor.shape)
+    return len(shape) >= 2 and shape[-1] == shape[-2] and shape[-3:-2] != (3,) and not tensor.requires_grad
 
 
 def _copy(real: Any) -> Any:

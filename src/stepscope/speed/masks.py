@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .known_values import Known
 
@@ -50,12 +51,9 @@ class Mask(msgspec.Struct, frozen=True):
 def allowed_after(name: str, args: tuple[Any, ...], scores: Any, mask: Mask, known: Known) -> Mask:
     """The mask after one more operation on the scores."""
     if name in ("aten::masked_fill", "aten::masked_fill_") and args[0] is scores:
-        hidden = known.value(args[1])
-        return _and(mask, None if hidden is None else ~hidden, hidden is not None)
+        return narrowed(mask, known.value(args[1]), inverted=True)
     if name == "aten::where" and len(args) == 3:
-        seen = known.value(args[0])
-        seen = ~seen if seen is not None and args[2] is scores else seen
-        return _and(mask, seen, seen is not None)
+        return narrowed(mask, known.value(args[0]), inverted=args[2] is scores)
     if name in ("aten::add", "aten::add_") and isinstance(args[0], torch.Tensor) and isinstance(args[1], torch.Tensor):
         return added_mask(mask, args[1] if args[0] is scores else args[0], known)
     return mask
@@ -63,19 +61,26 @@ def allowed_after(name: str, args: tuple[Any, ...], scores: Any, mask: Mask, kno
 
 def added_mask(mask: Mask, added: Any, known: Known) -> Mask:
     """The mask after a tensor was added to the scores: one that holds very low values hides pairs."""
-    return _and(mask, _kept_by(known.value(added)), True)
-
-
-def _kept_by(added: Any) -> Any:
-    """The pairs that a tensor of floats keeps when it is added; all, when it is a bias without a low value."""
-    if added is None or not added.is_floating_point() or not (low := added <= LOW).any():
-        return None
-    return ~low
-
-
-def _and(mask: Mask, allowed: Any, known: bool) -> Mask:
-    if not known or not mask.known:
-        return Mask(known=False)
-    if allowed is None:
+    value = known.value(added)
+    if value is None:  # a bias that is learned hides nothing; a mask that was too large to read hides what it likes
+        return Mask(known=False) if known.too_large else mask
+    if not value.is_floating_point():
         return mask
-    return Mask(allowed=allowed if mask.allowed is None else mask.allowed & allowed, share=mask.share)
+    with unset_fake_temporarily():
+        low = value <= LOW
+    return narrowed(mask, low, inverted=True) if _any(low) else mask
+
+
+def narrowed(mask: Mask, allowed: Any, inverted: bool = False) -> Mask:
+    """The pairs that both a mask and another one allow; unknown where the other one is."""
+    if allowed is None or not mask.known:
+        return Mask(known=False)
+    with unset_fake_temporarily():
+        allowed = (allowed == 0) if inverted else (allowed != 0)
+        both = allowed if mask.allowed is None else mask.allowed & allowed
+    return Mask(allowed=both, share=mask.share)
+
+
+def _any(values: Any) -> bool:
+    with unset_fake_temporarily():
+        return bool(values.any())

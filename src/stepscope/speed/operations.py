@@ -24,7 +24,6 @@ BLIND = frozenset(
         "_native_multi_head_attention",
         "_transformer_encoder_layer_fwd",
         "_scaled_dot_product_attention_math_for_mps",
-        "_scaled_dot_product_flash_attention_for_cpu",
         "_scaled_dot_product_fused_attention_overrideable",
         "_weight_int4pack_mm",
         "_weight_int8pack_mm",
@@ -72,12 +71,23 @@ def _cudnn_rnn(args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
     return _recurrent(args[0], list(args[1]))
 
 
+def _attention(args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
+    query, key, value = args[:3]
+    return int(2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
+
+
+def _attention_backward(args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
+    return 2 * _attention(args[1:4], {}, out)
+
+
 def _twice(rule: Rule) -> Rule:
     return lambda args, kwargs, out: 2 * rule(args, kwargs, out)
 
 
 RULES: dict[str, Rule] = {
     "aten::convolution_backward": _convolution_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     "aten::_grouped_mm": _grouped_matmul,
     "aten::_scaled_grouped_mm": _grouped_matmul,
     "aten::mkldnn_rnn_layer": _mkldnn_rnn,

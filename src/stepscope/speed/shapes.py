@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-MOST = 1 << 24  # elements of ids or of a mask that are kept
+from .known_values import MOST, MOST_FLOATS, like_a_mask
 
 
 def keep(data: Any) -> Any:
@@ -27,11 +27,11 @@ def keep(data: Any) -> Any:
 
 
 def _kept(tensor: Any) -> Any:
-    square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] and tensor.numel() <= MOST >> 4
     plain = type(tensor) is torch.Tensor and tensor.layout == torch.strided
-    if plain and tensor.numel() <= MOST and not tensor.requires_grad and (square or not tensor.is_floating_point()):
-        return tensor.detach().clone()
     if not plain and not isinstance(tensor, torch.nn.Parameter):
         return tensor
+    values = like_a_mask(tensor) if tensor.is_floating_point() else not tensor.is_complex()
+    if values and not tensor.requires_grad and tensor.numel() <= (MOST_FLOATS if tensor.is_floating_point() else MOST):
+        return tensor.detach().clone()
     shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
     return shape.requires_grad_(tensor.requires_grad)

@@ -30,7 +30,8 @@ FUSED_ATTENTION = frozenset(
     f"aten::{name}"
     for name in (
         *("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"),
-        *("_scaled_dot_product_cudnn_attention", "_flash_attention_forward", "_efficient_attention_forward"),
+        *("_scaled_dot_product_cudnn_attention", "_scaled_dot_product_flash_attention_for_cpu"),
+        *("_flash_attention_forward", "_efficient_attention_forward"),
     )
 )
 DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedOperatorException")
@@ -60,7 +61,7 @@ class Tally(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         super().__init__()
         self.works: list[Work] = []
         self.tables: dict[int, int] = {}  # embedding tables: the parameter, and its number of rows
-        self._known = known
+        self.known = known
         self._end = time.monotonic() + seconds
         self._rules: dict[Any, Rule | None] = {}
         self._by_sequence: dict[int, Work] = {}
@@ -106,19 +107,19 @@ class Tally(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
             if type(error).__name__ not in DATA_DEPENDENT:
                 raise
             return self._from_values(func, args, kwargs, error)
-        self._known.follow(func, args, kwargs, out)
+        self.known.follow(func, args, kwargs, out)
         return out
 
     def _from_values(self, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
         """A result whose shape or value depends on data: known where the data is."""
-        result = self._known.compute(func, args, kwargs)
+        result = self.known.compute(func, args, kwargs)
         if result is None:
             raise FlopsUnknown(f"the model decides by values that it computes ({func._schema.name})") from error
         if not isinstance(result, torch.Tensor):
             return result
         device = next(leaf.device for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor))
         out = torch.empty(result.shape, dtype=result.dtype, device=device)
-        self._known.take(out, result)
+        self.known.take(out, result)
         return out
 
     def _in_gradient(self) -> bool:
@@ -151,7 +152,7 @@ class Tally(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
     def _describe(self, work: Work, func: Any, tensors: list[Any], out: Any) -> None:
         made = next((leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)), None)
         if func._schema.name in FUSED_ATTENTION:
-            work.attention, work.mask = True, Mask(known=False)
+            work.attention, work.mask = True, Mask(known=False)  # reached only where it cannot be written out
             return
         if work.kind == "convolution" or made is None:
             return
@@ -165,7 +166,7 @@ class Tally(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         work.width = made.shape[-1]
         if work.weight is None and not work.attention and made.dim() >= 2:
             if func._schema.name == "aten::baddbmm":
-                work.mask = added_mask(work.mask, tensors[0], self._known)
+                work.mask = added_mask(work.mask, tensors[0], self.known)
             self._scores[id(made)] = (made, work)
 
     def weigh(self, parameter: Any) -> None:
@@ -179,7 +180,7 @@ class Tally(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
 
     def value(self, tensor: Any) -> Any:
         """The known value of a tensor, or None."""
-        return self._known.value(tensor)
+        return self.known.value(tensor)
 
     def _flow(self, func: Any, args: Any, tensors: list[Any], out: Any) -> None:
         """Pass on what a tensor is: scores that are scaled and masked are scores, what weights alone make a weight."""
@@ -194,7 +195,7 @@ class Tally(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         if self._rules[func] is None:
             for scores in [tensor for tensor in floats if id(tensor) in self._scores]:
                 work = self._scores[id(scores)][1]
-                work.mask = allowed_after(name, args, scores, work.mask, self._known)
+                work.mask = allowed_after(name, args, scores, work.mask, self.known)
                 self._pass_on(self._scores, scores, [tensor for tensor in made if _same_thing(scores, tensor)])
 
     def _pass_on(self, table: dict[int, tuple[Any, Any]], tensor: Any, made: list[Any]) -> None:
