@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stepscope.cli.peaks import cache, peaks
+from stepscope.cli.peaks import peaks
 from stepscope.hardware import nvml as hardware_nvml
 from stepscope.hardware import peaks as known
 from stepscope.hardware.peaks import TABLE, Peaks
@@ -27,7 +27,7 @@ def ask(monkeypatch):
     app = typer.Typer()
     app.command()(peaks)
     monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setattr(known, "cpu_peaks", lambda cache: Peaks("CPU, 2 threads", fp32=0.2263, source="measured"))
+    monkeypatch.setattr(known, "cpu_peaks", lambda: Peaks("CPU, 2 threads", fp32=0.2263, source="measured"))
     monkeypatch.setattr(known, "measure", lambda device: Peaks(device, bf16=0.91, source="measured"))
 
     def call(*words, gpus=()):
@@ -76,9 +76,3 @@ def test_json_has_every_row_with_its_source(ask):
     assert [row["name"] for row in rows if row["here"]] == ["L40S"]
     assert all(row["source"] for row in rows)
     assert next(row for row in rows if row["name"] == "A100 40GB")["bandwidth"] == 1555
-
-
-def test_the_cache_lies_where_caches_lie(monkeypatch, tmp_path):
-    """In the user's own folder for such things."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache() == tmp_path / "stepscope" / "peaks.json"

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from stepscope.hardware import measured_peaks  # noqa: E402
 from stepscope.hardware.cpu import cpu_name  # noqa: E402
-from stepscope.hardware.cpu_peaks import RUNS, cpu_peaks  # noqa: E402
+from stepscope.hardware.cpu_peaks import RUNS, cache_file, cpu_peaks  # noqa: E402
 from stepscope.hardware.measured_peaks import measure  # noqa: E402
 from stepscope.hardware.peaks import Peaks  # noqa: E402
 
@@ -122,6 +122,15 @@ def test_a_file_that_cannot_be_written_costs_nothing_but_time(tmp_path):
     """A read-only home is not an error."""
     (tmp_path / "file").write_text("")
     assert cpu_peaks(tmp_path / "file" / "peaks.json", scripted(0.25)).fp32 == 0.25
+
+
+def test_the_file_lies_where_caches_lie(monkeypatch, tmp_path):
+    """In the user's own folder for such things; a user without a home has one all the same."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_file() == tmp_path / "stepscope" / "peaks.json"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert cache_file().is_absolute()
 
 
 def test_the_cpu_has_a_name(tmp_path):

@@ -22,6 +22,7 @@ from .completion import answer_shells, completion
 from .doctor import doctor
 from .export import export
 from .list import list_runs
+from .peaks import peaks
 from .repair import repair
 from .run import run, run_script
 from .screen import say
@@ -94,6 +95,7 @@ app.command("show")(show)
 app.command("doctor")(doctor)
 app.command("compare")(compare_runs)
 app.command("run", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(run)
+app.command("peaks")(peaks)
 app.command("tail")(tail)
 app.command("verify")(verify)
 app.command("repair")(repair)

@@ -1,9 +1,7 @@
 """`stepscope peaks`: what GPUs can reach at best, and which of them is this machine's."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -92,15 +90,9 @@ def _measured(gpu: bool, asked: bool) -> Iterator[Row]:
         found = measure("cuda")
         yield replace(found, name=f"{found.name}, measured"), True
     elif not gpu:
-        yield (measure("cpu") if asked else cpu_peaks(cache())), True
+        yield (measure("cpu") if asked else cpu_peaks()), True
     else:
         say("torch has no CUDA here, so the GPU cannot be measured")
-
-
-def cache() -> Path:
-    """Where measured CPUs are kept."""
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder) / "stepscope" / "peaks.json"
 
 
 def _cells(peaks: Any, here: bool) -> list[str]:

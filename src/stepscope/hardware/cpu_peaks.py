@@ -1,6 +1,6 @@
 """The peaks of this machine's CPU: measured in the first runs, then known from a file.
 
-cpu_peaks(Path("peaks.json"))      # Peaks(name="AMD EPYC, 2 threads", fp32=0.21, bf16=0.84, source="measured")
+cpu_peaks()      # Peaks(name="AMD EPYC, 2 threads", fp32=0.21, bf16=0.84, source="measured")
 
 A figure belongs to a CPU and a number of threads. A machine that is busy at that moment reaches too little, so the
 best of three runs counts, and one in which nothing could be measured counts for nothing. A file that cannot be read or
@@ -24,10 +24,11 @@ from .peak import FORMATS, Peaks
 RUNS = 3
 
 
-def cpu_peaks(cache: Path, measured: Callable[[str], Peaks] = measure) -> Peaks:
+def cpu_peaks(cache: Path | None = None, measured: Callable[[str], Peaks] = measure) -> Peaks:
     """The peaks of the CPU with torch's present number of threads."""
     import torch
 
+    cache = cache or cache_file()
     key = f"{cpu_name()}, {torch.get_num_threads()} threads"
     runs, best = _entry(_read(cache).get(key))
     if best is not None and runs >= RUNS:
@@ -38,6 +39,13 @@ def cpu_peaks(cache: Path, measured: Callable[[str], Peaks] = measure) -> Peaks:
         with suppress(OSError):
             _write(cache, {**_read(cache), key: {"runs": runs + 1, "peaks": asdict(peaks)}})
     return peaks
+
+
+def cache_file() -> Path:
+    """Where what was measured is kept: the user's folder for caches, or what stands in for a home that is not there."""
+    home = os.path.expanduser("~")
+    own = os.environ.get("XDG_CACHE_HOME") or os.path.join(home if home != "~" else tempfile.gettempdir(), ".cache")
+    return Path(own) / "stepscope" / "peaks.json"
 
 
 def _better(one: Peaks, other: Peaks | None) -> Peaks:
