@@ -6,7 +6,6 @@ import pytest
 
 from .rows import rows
 
-WATCH = pytest.mark.waits("stepscope.watch")
 STEP = {
     "batch-time-avg": "batch_time_avg",
     "batch-time-std": "batch_time_std",
@@ -53,21 +52,18 @@ GPU = {
 SHARES = {key: name for key, name in EPOCH.items() if key.startswith("share-")}
 
 
-@WATCH
 @pytest.mark.parametrize("name", rows("mae", STEP))
 def test_steps_carry_the_documents_numbers(profiled, name):
     """“profiling/…” of timing, breakdown, memory, system and bottleneck detection is a series of the backend."""
     assert profiled.values(name)
 
 
-@WATCH
 @pytest.mark.parametrize("name", rows("mae", EPOCH))
 def test_epochs_carry_the_documents_numbers(profiled, name):
     """“profiling/epoch_…” has one value for each epoch."""
     assert len(profiled.values(name)) == 2
 
 
-@WATCH
 @pytest.mark.parametrize("name", rows("mae", GPU))
 def test_gpus_carry_the_documents_numbers(profiled, name):
     """“profiling/…gpu_0…” is there where a GPU is, and only there."""
@@ -79,7 +75,6 @@ def test_gpus_carry_the_documents_numbers(profiled, name):
     assert profiled.values(name)
 
 
-@WATCH
 @pytest.mark.promise("mae/batch-time-avg", "mae/batch-time-std", "mae/batches-per-second")
 def test_batch_times_are_seconds(profiled):
     """“Average time per training batch”, “Standard deviation of batch times”.
@@ -92,7 +87,6 @@ def test_batch_times_are_seconds(profiled):
     assert profiled.values("batches_per_second")[-1] == pytest.approx(1 / mean, rel=0.01)
 
 
-@WATCH
 @pytest.mark.promise("mae/epoch-throughput", "mae/epoch-total-time")
 def test_throughput_is_that_of_the_epoch(profiled):
     """“Epoch-level throughput” is batches by “Total time per epoch”."""
@@ -103,7 +97,6 @@ def test_throughput_is_that_of_the_epoch(profiled):
     assert per_hour == pytest.approx(20 / seconds * 3600, rel=0.01)
 
 
-@WATCH
 @pytest.mark.promise("mae/share-other")
 def test_shares_of_an_epoch_add_up(profiled):
     """“time unaccounted for (overhead)” is what is left to 100 %, and never negative."""
@@ -113,7 +106,6 @@ def test_shares_of_an_epoch_add_up(profiled):
     assert shares["epoch_other_percentage"] >= 0
 
 
-@WATCH
 @pytest.mark.promise("mae/bottleneck-data", "mae/bottleneck-data-severity", "mae/data-generation-share")
 def test_slow_data_is_a_bottleneck_with_a_severity(slow_data, profiled):
     """“Is data generation a bottleneck?”, with the “Severity of data generation bottleneck (0-1)”.
@@ -126,7 +118,6 @@ def test_slow_data_is_a_bottleneck_with_a_severity(slow_data, profiled):
     assert set(profiled.values("bottleneck_data_generation")) == {0}
 
 
-@WATCH
 @pytest.mark.promise("mae/memory-pressure", "mae/bottleneck-memory", "mae/ram-percent")
 def test_memory_pressure_is_the_share_of_ram(profiled):
     """“Memory pressure level (0-1)” of “System RAM usage percentage”; “Is memory usage too high?” above 85 %."""

@@ -8,8 +8,6 @@ from .absence import command
 from .profiled import profile
 from .rows import rows
 
-WATCH = pytest.mark.waits("stepscope.watch")
-DOCTOR = pytest.mark.waits("stepscope doctor", "stepscope.watch")
 
 DATA = {
     "rule-data-workers": "Increase `num_workers` in DataLoader",
@@ -69,7 +67,6 @@ def verdicts(seen):
     return command("doctor", seen.file, "--json")
 
 
-@DOCTOR
 @pytest.mark.promise("mae/rule-data")
 def test_data_above_30_percent_is_found(slow_data, profiled):
     """“If `profiling/data_gen_percentage > 30%`”: named when it is 67 %, not when it is 15 %."""
@@ -77,56 +74,48 @@ def test_data_above_30_percent_is_found(slow_data, profiled):
     assert "data_generation" not in verdicts(profiled)
 
 
-@DOCTOR
 @pytest.mark.parametrize("solution", rows("mae", DATA))
 def test_slow_data_has_the_documents_solutions(slow_data, solution):
     """“Data Generation Bottleneck”: each of its solutions is the advice, in the document's words."""
     assert solution in verdicts(slow_data)
 
 
-@DOCTOR
 @pytest.mark.promise("mae/rule-transfer")
 def test_transfer_above_10_percent_is_found(slow_transfer):
     """“If `profiling/transfer_percentage > 10%`”: named when it is two thirds of the batch."""
     assert "transfer" in verdicts(slow_transfer)
 
 
-@DOCTOR
 @pytest.mark.parametrize("solution", rows("mae", TRANSFER))
 def test_slow_transfer_has_the_documents_solutions(slow_transfer, solution):
     """“Data Transfer Bottleneck”: each of its solutions is the advice, in the document's words."""
     assert solution in verdicts(slow_transfer)
 
 
-@DOCTOR
 @pytest.mark.promise("mae/rule-memory")
 def test_memory_pressure_above_85_percent_is_found(full_memory):
     """“If `profiling/memory_pressure > 0.85`”: at 0.91 the verdict is there."""
     assert "memory" in verdicts(full_memory)
 
 
-@DOCTOR
 @pytest.mark.parametrize("solution", rows("mae", MEMORY))
 def test_full_memory_has_the_documents_solutions(full_memory, solution):
     """“Memory Bottleneck”: each of its solutions is the advice, in the document's words."""
     assert solution in verdicts(full_memory)
 
 
-@DOCTOR
 @pytest.mark.promise("mae/rule-gpu")
 def test_gpu_memory_pressure_above_90_percent_is_found(full_gpu):
     """“If `profiling/gpu_0_memory_pressure > 0.90`”: with so much allocated the verdict is there."""
     assert "gpu" in verdicts(full_gpu)
 
 
-@DOCTOR
 @pytest.mark.parametrize("solution", rows("mae", GPU_MEMORY))
 def test_full_gpu_memory_has_the_documents_solutions(full_gpu, solution):
     """“GPU Memory Bottleneck”: each of its solutions is the advice, in the document's words."""
     assert solution in verdicts(full_gpu)
 
 
-@WATCH
 @pytest.mark.promise("mae/actionable")
 def test_every_warning_says_what_to_do(slow_data):
     """“provides actionable insights”: no warning of the run is without advice."""

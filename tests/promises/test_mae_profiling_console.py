@@ -7,7 +7,6 @@ import pytest
 from .profiled import profile
 from .rows import rows
 
-WATCH = pytest.mark.waits("stepscope.watch")
 
 # The document's lines with any number in place of its own. Mended: the emoji, which is mis-encoded there, and the
 # colons of ema_update and other/overhead, which stand one or two columns to the left of the others.
@@ -32,14 +31,12 @@ DATA_WARNING = "⚠️ Data generation may be a bottleneck! (>30% of batch time)
 MEMORY_WARNING = "⚠️ High memory usage detected! (>85% RAM usage)"
 
 
-@WATCH
 @pytest.mark.parametrize("line", rows("mae", SUMMARY))
 def test_each_epoch_prints_the_line(profiled, line):
     """“Per-Epoch Summary”: the document's line to the character, the numbers apart."""
     assert len([said for said in profiled.said if re.fullmatch(line, said)]) == 2
 
 
-@WATCH
 @pytest.mark.promise("mae/warning-data", "mae/comprehensive")
 def test_slow_data_is_warned_of(slow_data, profiled):
     """“Data generation may be a bottleneck!** (>30% of batch time)”, without the stars of Markdown.
@@ -50,7 +47,6 @@ def test_slow_data_is_warned_of(slow_data, profiled):
     assert DATA_WARNING not in profiled.said
 
 
-@WATCH
 @pytest.mark.promise("mae/warning-memory")
 def test_full_memory_is_warned_of(tmp_path, monkeypatch, profiled):
     """“High memory usage detected!** (>85% RAM usage)”, here of a machine that says it has 91 % in use."""

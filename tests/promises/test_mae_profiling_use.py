@@ -14,10 +14,7 @@ from .absence import command, program
 from .profiled import PHASES, profile
 from .rows import rows
 
-WATCH = pytest.mark.waits("stepscope.watch")
-DOCTOR = pytest.mark.waits("stepscope doctor", "stepscope.watch")
 TRAINER = pytest.mark.waits("trainers/mae/train.py")
-COMPARE = pytest.mark.waits("stepscope compare", "stepscope.watch")
 
 AUTOMATIC = {
     "auto-batches": ["batch_time_avg", "memory_pressure"],
@@ -53,14 +50,12 @@ def comparison(slow_data, profiled):
     return command("compare", slow_data.file, profiled.file, "--json")
 
 
-@WATCH
 @pytest.mark.parametrize("names", rows("mae", AUTOMATIC))
 def test_the_profiler_tracks_it(profiled, names):
     """“Automatic Profiling”: what the document ticks off has its numbers."""
     assert all(profiled.values(name) for name in names)
 
 
-@WATCH
 @pytest.mark.parametrize("names", rows("mae", BACKGROUND))
 def test_the_background_thread_reads_it(three_seconds, names):
     """“Background Monitoring”: what the document lists has its numbers."""
@@ -71,7 +66,6 @@ def test_the_background_thread_reads_it(three_seconds, names):
     assert all(three_seconds.values(name) for name in names)
 
 
-@WATCH
 @pytest.mark.promise("mae/background-interval")
 def test_the_system_is_read_every_second(three_seconds):
     """“Continuous monitoring (1-second intervals)”: so far apart are the times of the system's records."""
@@ -81,7 +75,6 @@ def test_the_system_is_read_every_second(three_seconds):
     assert all(0.8 < gap < 1.5 for gap in gaps)
 
 
-@WATCH
 @pytest.mark.promise("mae/overhead")
 def test_watching_costs_less_than_one_percent(tmp_path):
     """“Profiling overhead: <1% of training time”: of the document's own 0.142 s a batch, threads included."""
@@ -102,7 +95,6 @@ def test_watching_costs_less_than_one_percent(tmp_path):
     assert seconds < 0.01 * 0.142
 
 
-@WATCH
 @pytest.mark.promise("mae/overhead-thread", "mae/clean-up")
 def test_threads_end_with_the_training(tmp_path):
     """“Background monitoring: Separate thread”, and “Resources freed at training end”."""
@@ -112,7 +104,6 @@ def test_threads_end_with_the_training(tmp_path):
     assert set(threading.enumerate()) <= before
 
 
-@WATCH
 @pytest.mark.promise("mae/view-throughput", "mae/view-breakdown", "mae/tip-early")
 def test_charts_have_a_point_from_the_first_epoch_on(profiled):
     """“`profiling/batches_per_second` vs epoch”, “Stacked area chart of different timing components”.
@@ -125,7 +116,6 @@ def test_charts_have_a_point_from_the_first_epoch_on(profiled):
         assert steps[0] <= 20 < steps[-1]
 
 
-@WATCH
 @pytest.mark.promise("mae/view-bottleneck", "mae/tip-alerts")
 def test_bottlenecks_are_zero_or_one(slow_data):
     """“Boolean charts showing when bottlenecks occur”; “Use WandB alerts for bottleneck detection metrics”."""
@@ -133,7 +123,6 @@ def test_bottlenecks_are_zero_or_one(slow_data):
     assert values == {0, 1}
 
 
-@WATCH
 @pytest.mark.promise("mae/view-memory")
 def test_memory_can_be_charted(profiled):
     """“`profiling/ram_usage_percent` and `profiling/gpu_0_memory_utilization`”: both are percent of what there is."""
@@ -144,14 +133,12 @@ def test_memory_can_be_charted(profiled):
         assert all(0 <= value <= 100 for value in profiled.values("gpu_0_memory_utilization"))
 
 
-@COMPARE
 @pytest.mark.parametrize("name", rows("mae", COMPARED))
 def test_two_runs_can_be_compared_by_it(comparison, name):
     """“Optimization Tracking”: the number stands in the comparison of two runs."""
     assert name in comparison
 
 
-@DOCTOR
 @pytest.mark.promise("mae/tip-trends")
 def test_a_run_that_slows_down_is_named(tmp_path, profiled):
     """“Look for degrading performance over time”: the doctor finds steps that take 0.2 % longer each."""
@@ -160,7 +147,6 @@ def test_a_run_that_slows_down_is_named(tmp_path, profiled):
     assert "drift" not in command("doctor", profiled.file, "--json")
 
 
-@WATCH
 @pytest.mark.promise("mae/workflow-baseline", "mae/workflow-identify")
 def test_the_highest_timing_is_the_bottleneck(slow_data):
     """“Run training with profiling enabled”, then “Check which `profiling/timing_*` metrics are highest”."""
@@ -169,7 +155,6 @@ def test_the_highest_timing_is_the_bottleneck(slow_data):
     assert max(means, key=means.get) == "data_generation"
 
 
-@COMPARE
 @pytest.mark.promise("mae/workflow-optimize", "mae/workflow-measure", "mae/workflow-iterate")
 def test_an_improvement_is_measured(slow_data, profiled):
     """“Make targeted improvements (e.g., increase `num_workers`)”: here the data comes faster.

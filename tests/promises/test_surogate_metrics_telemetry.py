@@ -7,8 +7,6 @@ import stepscope
 from .absence import command
 from .rows import rows
 
-WATCH = pytest.mark.waits("stepscope.watch")
-DOCTOR = pytest.mark.waits("stepscope doctor", "stepscope.watch")
 NORMS = pytest.mark.waits("stepscope.gradient_norms", "stepscope.watch")
 ALWAYS_KNOWN = ("clock", "max_clock", "power", "temperature", "dram_free")
 SEGMENTS = {f"memory-{name}": name for name in ("weights", "gradients", "optimizer", "activations")}
@@ -52,7 +50,6 @@ def needs_gpu():
         pytest.skip("needs a GPU")
 
 
-@WATCH
 @pytest.mark.promise("surogate/gpu-telemetry")
 def test_every_gpu_is_read_while_training(watched):
     """“Hardware telemetry” comes by itself: what the GPU supports of the document's fields is known."""
@@ -61,7 +58,6 @@ def test_every_gpu_is_read_while_training(watched):
     assert all(getattr(record, field) is not None for field in ALWAYS_KNOWN)
 
 
-@WATCH
 @pytest.mark.promise("surogate/gpu-fan-passive")
 def test_a_passively_cooled_gpu_has_fan_zero(watched):
     """“(0 if passive cooling)”: a fan is a percentage, and never left out."""
@@ -69,7 +65,6 @@ def test_a_passively_cooled_gpu_has_fan_zero(watched):
     assert 0 <= watched.records("gpu")[-1].fan <= 100
 
 
-@WATCH
 @pytest.mark.promise("surogate/gpu-model-measured")
 def test_the_gpu_model_is_read_at_startup(watched):
     """“Hardware info logged at startup”: the name, the capability and the memory that torch reports."""
@@ -82,7 +77,6 @@ def test_the_gpu_model_is_read_at_startup(watched):
     assert (model.major, model.minor) == (known.major, known.minor)
 
 
-@WATCH
 @pytest.mark.promise("surogate/sol-estimate")
 def test_the_peak_is_estimated_from_the_model(watched):
     """“Theoretical peak performance estimates”: six operations a parameter and token, in blocks and head."""
@@ -91,7 +85,6 @@ def test_the_peak_is_estimated_from_the_model(watched):
     assert estimate.blocks == pytest.approx(6 * (4 * 64 * 64 + 2 * 64 * 128), rel=0.05)
 
 
-@WATCH
 @pytest.mark.promise("surogate/sol-meaning")
 def test_a_step_knows_its_share_of_the_speed_of_light(watched):
     """“`(theoretical_time / actual_time) * 100`”: the step's throughput over the estimate's, where it is known."""
@@ -102,7 +95,6 @@ def test_a_step_knows_its_share_of_the_speed_of_light(watched):
     assert estimate.tps is None or any(step.sol is not None for step in watched.steps)
 
 
-@WATCH
 @pytest.mark.parametrize("segment", rows("surogate", SEGMENTS))
 def test_memory_is_measured_by_segment(watched, segment):
     """“Common Segment Names”: the allocator's record of the end holds the segment, with bytes in it."""
@@ -110,7 +102,6 @@ def test_memory_is_measured_by_segment(watched, segment):
     assert found.device + found.pageable > 0
 
 
-@WATCH
 @pytest.mark.promise("surogate/memory-lora")
 def test_adapters_are_a_segment(tmp_path):
     """“LoRA adapter weights” are what PEFT adds, told from the weights."""
@@ -123,7 +114,6 @@ def test_adapters_are_a_segment(tmp_path):
     assert found.device + found.pageable == 4 * (4 * 64 + 4 * 128)
 
 
-@WATCH
 @pytest.mark.promise("surogate/memory-qlora")
 def test_quantized_weights_are_a_segment(tmp_path):
     """“QLoRA quantized weights and scales” are what bitsandbytes holds in four bits."""
@@ -141,7 +131,6 @@ def test_quantized_weights_are_a_segment(tmp_path):
     assert found.device >= 64 * 64 // 2
 
 
-@DOCTOR
 @pytest.mark.promise("surogate/practice-sol", "surogate/sol-excellent")
 def test_a_low_speed_of_light_is_named(tmp_path, profiled):
     """“Sustained <60% SOL may indicate a bottleneck”, while “80%+ is excellent”."""
