@@ -6,7 +6,9 @@ from stepscope.errors import BadType, BadValue, StepscopeError, UnknownSetting
 from stepscope.hardware.peaks import FORMATS, TABLE, Peaks, peaks_of
 
 # Multiprocessors, boost clock in MHz, dense BF16 operations a clock and multiprocessor with FP32 accumulation (FP16
-# before Ampere): from the architecture's whitepaper, so independent of the table's figures.
+# before Ampere). Where a maker prints no boost clock (H100, RTX PRO, some Ada and small ones) it follows from the FP32
+# rate, so that such a row is held against its own FP32 figure: a mix-up of dense and sparse, or of half and full rate,
+# is still found, a wrong clock is not.
 ARITHMETIC = {
     "V100 SXM": (80, 1530, 1024),
     "V100 PCIe": (80, 1380, 1024),
