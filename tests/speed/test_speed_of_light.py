@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from stepscope.hardware.peaks import peaks_of
 from stepscope.records import SpeedOfLight
 from stepscope.sinks import text
 from stepscope.speed.flop_groups import Flops
@@ -131,3 +132,13 @@ def test_the_record_goes_through_the_file():
     record = estimate(FLOPS, PEAKS, "GPU")
     assert isinstance(record, SpeedOfLight)
     assert record.step == 0
+
+
+def test_the_table_of_peaks_is_understood():
+    """GPT-2 124M with 1024 tokens in BF16 on an H200: the block of the documentation."""
+    spent = {"blocks": 509607936, "lm_head": 231800832, "attention": 56678400}
+    formats = {group: {"bf16": flop} for group, flop in spent.items()}
+    peaks = peaks_of("NVIDIA H200")
+    record = estimate(Flops(unit="token", units=32768, by_dtype=formats, **spent), peaks, peaks.name)
+    assert record.tps == pytest.approx(peaks.bf16 * 1e12 / 798_087_168)
+    assert record.bandwidth == peaks.bandwidth

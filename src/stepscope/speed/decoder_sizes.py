@@ -16,6 +16,7 @@ import torch
 from .closed_forms import Decoder, Linear, decoder_flops, with_lora
 from .fake_copy import unwrapped
 from .flop_groups import Flops, FlopsUnknown, tensors_in, units_of
+from .known_values import read
 from .number_formats import number_format
 
 FITS = 0.02  # by how much of the parameters a configuration may be off: biases are not in the sum
@@ -178,17 +179,17 @@ def _documents(kwargs: dict[str, Any]) -> tuple[tuple[int, ...] | None, bool]:
     """The lengths of packed documents, and whether the mask is known."""
     bounds = kwargs.get("cu_seq_lens_q", kwargs.get("cu_seqlens"))
     if isinstance(bounds, torch.Tensor):
-        return tuple(int(length) for length in bounds.diff().tolist()), True
+        return tuple(int(length) for length in read(bounds).diff().tolist()), True
     positions = kwargs.get("position_ids")
     if isinstance(positions, torch.Tensor) and positions.dim() == 2:
         return _lengths(positions), True
     mask = kwargs.get("attention_mask")
-    return None, mask is None or (isinstance(mask, torch.Tensor) and mask.dim() == 2 and bool(mask.all()))
+    return None, mask is None or (isinstance(mask, torch.Tensor) and mask.dim() == 2 and bool(read(mask).all()))
 
 
 def _lengths(positions: Any) -> tuple[int, ...] | None:
     """Where positions begin again at 0, a document begins."""
-    rows = positions.cpu().tolist()
+    rows = read(positions).tolist()
     lengths = []
     for row in rows:
         starts = [i for i, position in enumerate(row) if position == 0 or i == 0] + [len(row)]

@@ -47,7 +47,7 @@ class Known:
         if real.is_meta or not _worth_reading(real):
             self.too_large |= like_a_mask(real)
             return None
-        return self._keep(tensor, _copy(real))
+        return self._keep(tensor, read(real))
 
     def _keep(self, tensor: Any, value: Any) -> Any:
         self._left -= value.numel()
@@ -132,7 +132,8 @@ def like_a_mask(tensor: Any) -> bool:
     return len(shape) >= 2 and shape[-1] == shape[-2] and shape[-3:-2] != (3,) and not tensor.requires_grad
 
 
-def _copy(real: Any) -> Any:
+def read(real: Any) -> Any:
+    """A copy of a tensor on the CPU."""
     with unset_fake_temporarily(), _waiting_allowed(real), torch.no_grad():
         return real.detach().to("cpu", copy=True)
 
