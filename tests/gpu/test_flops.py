@@ -12,7 +12,7 @@ from stepscope.speed.masks import attended
 
 from ..speed.flop_models import Recurrent, gpt
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 
 def ids():
