@@ -69,7 +69,7 @@ TABLE = {
     # the other side of the file
     "readers": May(f"{ROOT} diagnose tags readers", "msgspec", late="pyarrow"),
     "dashboard": May(f"{ROOT} readers dashboard", "starlette uvicorn msgspec"),
-    "cli": May(f"{ROOT} __init__ tags readers sinks cli", "msgspec typer click rich", late="* pyarrow"),
+    "cli": May(f"{ROOT} __init__ tags readers sinks cli", "msgspec typer click rich", late="* pyarrow torch"),
 }
 
 

@@ -25,11 +25,6 @@ import stepscope
 ROOT = Path(__file__).resolve().parents[2]
 
 CAPABILITIES = {
-    "stepscope.watch": "speed and hardware",
-    "stepscope run": "speed and hardware",
-    "stepscope doctor": "speed and hardware",
-    "stepscope compare": "speed and hardware",
-    "stepscope peaks": "speed and hardware",
     "stepscope.gradient_norms": "model health",
     "stepscope.spectral_norms": "model health",
     "stepscope.router_statistics": "model health",

@@ -11,7 +11,6 @@ from .absence import ROOT, command, make
 from .rows import rows
 
 COST = pytest.mark.waits("make bench-cost")
-PEAKS = pytest.mark.waits("stepscope peaks")
 COORDINATES = pytest.mark.waits("stepscope.coordinate_check")
 
 CLAIMS = {
@@ -46,7 +45,6 @@ def test_the_claim_is_measured(cost_table, claim):
     assert len(found) >= 2
 
 
-@PEAKS
 @pytest.mark.promise("cost/wandb-mfu")
 def test_the_peaks_of_the_documents_gpus_are_known():
     """“Automatically detects H100/B200/A100”: their dense BF16 peaks are in the table."""

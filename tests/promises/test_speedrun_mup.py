@@ -17,7 +17,6 @@ TRAIN = "trainers/speedrun/train.py"
 BASIC = "trainers/speedrun/scripts/run_basic_speedrun.sh"
 GROUP = "trainers/speedrun/scripts/run_mup_width_group_scaling.sh"
 SPEEDRUN, SCRIPT, SWEEP = pytest.mark.waits(TRAIN), pytest.mark.waits(BASIC), pytest.mark.waits(GROUP)
-PEAKS = pytest.mark.waits("stepscope peaks")
 SMALL = "--width 64 --iterations 20"
 
 
@@ -186,7 +185,6 @@ def test_the_rate_cools_down_and_the_momentum_warms_up(trained):
     assert momenta[0] == pytest.approx(0.85, abs=0.01)
 
 
-@PEAKS
 @pytest.mark.parametrize(
     ("gpu", "teraflops"),
     rows("speedrun", {"hardware-h100": ("H100", 989), "hardware-b200": ("B200", 2500), "hardware-a100": ("A100", 312)}),

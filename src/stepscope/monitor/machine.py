@@ -8,6 +8,7 @@
 The host is read every second, each GPU every hundred steps or ten seconds, whichever comes first.
 """
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -54,7 +55,7 @@ class Machine:
             system = replace(system, gpus=gpus)
         found: list[StepRecord] = [system]
         if self._nvml is None:
-            self._nvml = Nvml.open()
+            self._nvml = Nvml.open(only=_own_gpu())
             found += self.models()
         now = time.monotonic()
         if self.step - self._last_step >= EVERY_STEPS or now - self._last_s >= EVERY_S:
@@ -107,3 +108,9 @@ class Machine:
             self._sampler.close()
         if self._nvml is not None:
             self._nvml.close()
+
+
+def _own_gpu() -> list[int] | None:
+    """A rank reads its own GPU; None for a process that has all of them."""
+    rank = os.environ.get("LOCAL_RANK", "")
+    return [int(rank)] if rank.isdigit() and os.environ.get("WORLD_SIZE", "1") != "1" else None

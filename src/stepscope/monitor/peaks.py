@@ -4,11 +4,9 @@ peaks_here(torch.device("cuda"), given=None, on_trouble=print)     # ('NVIDIA H2
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ..hardware import peaks as known
-from ..hardware.cpu_peaks import cpu_peaks
 
 
 def peaks_here(device: Any, given: Any, on_trouble: Callable[..., Any]) -> tuple[str, Any]:
@@ -28,5 +26,5 @@ def peaks_here(device: Any, given: Any, on_trouble: Callable[..., Any]) -> tuple
 
 def _cpu(given: Any) -> tuple[str, Any]:
     """Of a CPU they are measured once, in a third of a second, and kept."""
-    found = cpu_peaks(Path.home() / ".cache" / "stepscope" / "peaks.json")
+    found = known.cpu_peaks()
     return found.name, (known.peaks_of(found.name, override=given) if given else None) or found
