@@ -100,6 +100,12 @@ def test_profiles_are_enough():
     assert verdict.severity == pytest.approx(8 / 15)
 
 
+def test_a_wait_that_workers_could_not_shorten_is_no_finding():
+    """0.39 ms of a step of 0.8 ms: to take a batch from a worker lasts as long."""
+    assert rules(case_of(duration_ms=0.8, host_ms={"data_generation": 0.39})) == {}
+    assert "data_generation" in rules(case_of(duration_ms=0.8, host_ms={"data_generation": 0.41}))
+
+
 def test_few_steps_say_nothing():
     """Eight steps after the warm-up are needed."""
     known = {"duration_ms": 20.0, "host_ms": {"data_generation": 10.0}}

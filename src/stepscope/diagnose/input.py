@@ -37,8 +37,7 @@ def data_generation(shares: Shares, limits: Limits, system: Rows) -> Verdict | N
     if not wait or wait <= limits.data_generation * step:
         return None
     felt = wait if shares.input_wait_ms is None else min(wait, shares.input_wait_ms)
-    saved = felt - limits.worth_ms
-    if saved <= 0 or (felt < wait and felt <= limits.input_small * step):
+    if felt <= limits.handover_ms or (felt < wait and felt <= limits.input_small * step):
         return None
     why, advice = _workers(shares, system)
     return Verdict(
@@ -46,7 +45,7 @@ def data_generation(shares: Shares, limits: Limits, system: Rows) -> Verdict | N
         "warning",
         share(wait / step),
         f"a step waits {milliseconds(wait)} of its {milliseconds(step)} for data ({percent(wait / step)}): {why}",
-        gain=saved / step,
+        gain=(felt - limits.worth_ms) / step,
         advice=advice + ADVICE["data_generation"],
         evidence=_input_evidence(shares),
     )
@@ -75,7 +74,7 @@ def _workers(shares: Shares, system: Rows) -> tuple[str, tuple[str, ...]]:
 def input_wait(shares: Shares, limits: Limits, system: Rows) -> Verdict | None:
     """A device that runs dry while a batch is fetched, below the limit of the wait itself."""
     wait, step = shares.input_wait_ms, shares.step_ms
-    if not wait or wait <= limits.input_wait * step or wait <= limits.worth_ms:
+    if not wait or wait <= limits.input_wait * step or wait <= limits.handover_ms:
         return None
     why, advice = _workers(shares, system)
     return Verdict(

@@ -24,7 +24,9 @@ class Limits:
     steps: int = 8
     """Fewer steps after the warm-up say nothing."""
     worth_ms: float = 0.1
-    """Less than that a step is no bottleneck: a worker's hand-over costs about as much."""
+    """Less than that a step is no bottleneck; a good fetch in the loop's own process takes as much."""
+    handover_ms: float = 0.4
+    """A shorter wait is no bottleneck: taking a batch of 128 kB from a worker was measured at 0.3 to 0.5 ms."""
     transfer_left: float = 0.02
     """What a pinned transfer still takes of a step: it cannot be saved."""
     input_wait: float = 0.15

@@ -21,6 +21,7 @@ from .verdict import Verdict, share
 from .words import milliseconds, percent
 
 STEADY = 0.4  # Kendall's tau that a drift must have; that of 20 blocks without any is above it once in 100 runs
+QUICK = 0.25  # of a block's steps, the quickest: a busy neighbour slows some, a drift slows all
 AROUND = 50  # steps that a step is compared with
 SIGMAS = 8.0
 HEAVY = 0.3  # of the third slowest step's excess
@@ -62,7 +63,7 @@ def longest_attempt(case: Case) -> Pace:
 def drift(case: Case, pace: Pace, limits: Limits) -> Verdict | None:
     """Steps that take longer and longer."""
     durations, unit = _per_token(case, pace)
-    line = trend(durations)
+    line = trend(durations, QUICK)
     if line is None or len(durations) < limits.drift_steps or line.steady < STEADY or line.growth < limits.drift:
         return None
     culprit, grown = _grown(pace)

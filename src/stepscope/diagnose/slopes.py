@@ -29,9 +29,9 @@ class Trend(NamedTuple):
         return (self.end - self.start) / self.start if self.start > 0 else 0.0
 
 
-def trend(values: Sequence[float], blocks: int = BLOCKS) -> Trend | None:
-    """The line through a series; None where it is too short for one."""
-    levels = block_levels(values, min(blocks, len(values)))
+def trend(values: Sequence[float], share: float = 0.5) -> Trend | None:
+    """The line through a series, or through the values below which such a share lies; None where it is too short."""
+    levels = block_levels(values, min(BLOCKS, len(values)), share)
     if len(levels) < 4:
         return None
     pairs = list(combinations(range(len(levels)), 2))
@@ -42,10 +42,11 @@ def trend(values: Sequence[float], blocks: int = BLOCKS) -> Trend | None:
     return Trend(middle - slope * half, middle + slope * (len(levels) - half), signs / len(pairs))
 
 
-def block_levels(values: Sequence[float], blocks: int) -> list[float]:
-    """The medians of so many blocks of about the same length."""
+def block_levels(values: Sequence[float], blocks: int, share: float = 0.5) -> list[float]:
+    """The medians of so many blocks of about the same length, or another quantile."""
+    level = median if share == 0.5 else lambda block: quantile(block, share)
     ends = [round(at * len(values) / blocks) for at in range(blocks + 1)] if blocks else []
-    return [median(values[a:b]) for a, b in pairwise(ends) if b > a]
+    return [level(values[a:b]) for a, b in pairwise(ends) if b > a]
 
 
 def spread(values: Sequence[float]) -> float:
