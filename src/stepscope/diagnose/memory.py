@@ -125,7 +125,8 @@ def creep(case: Case, id_: int | None, limits: Limits) -> Verdict | None:
     grown = line.end - line.start
     if line.growth < limits.creep or grown < limits.creep_bytes or late.end - late.start < grown / 4:
         return None
-    pace = grown / (steps[-1] - steps[0])
+    # the line reaches half a record beyond the first and the last
+    pace = grown / (steps[-1] - steps[0]) * (len(held) - 1) / len(held)
     room = _room(case, id_, held[-1])
     left = room / pace if room is not None and pace > 0 else None
     where = "the process" if id_ is None else f"GPU {id_}"
