@@ -1,6 +1,6 @@
 """The peaks of the device that a training runs on: given, looked up by its name, or measured for a CPU.
 
-peaks_here(torch.device("cuda"), given=None, on_trouble=print)     # ('NVIDIA H200', Peaks(bf16=989.0, …))
+peaks_here(torch.device("cuda"), given=None, note=print)     # ('NVIDIA H200', Peaks(bf16=989.0, …))
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 from ..hardware import peaks as known
 
 
-def peaks_here(device: Any, given: Any, on_trouble: Callable[..., Any]) -> tuple[str, Any]:
+def peaks_here(device: Any, given: Any, note: Callable[[str, str], Any]) -> tuple[str, Any]:
     """The device's name, and its peaks; None where nobody knows them, which is said."""
     if device.type != "cuda":
         return _cpu(given)
@@ -18,9 +18,7 @@ def peaks_here(device: Any, given: Any, on_trouble: Callable[..., Any]) -> tuple
     name = torch.cuda.get_device_name(device)
     found = known.peaks_of(name, override=given)
     if found is None:
-        on_trouble(
-            "peaks-unknown", f"the peaks of {name} are not known", "give them: watch(…, peaks={'bf16': TFLOP/s})"
-        )
+        note("peaks-unknown", f"the peaks of {name} are not known: give them, watch(…, peaks={{'bf16': 989.4}})")
     return name, found
 
 

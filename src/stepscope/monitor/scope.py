@@ -34,6 +34,7 @@ from .machine import Machine
 from .teller import Teller
 
 DEADLINE_S = 1.0
+OURS = "watching"  # what we do ourselves and takes long
 
 
 class Options(NamedTuple):
@@ -67,11 +68,11 @@ class Scope:
             self._run = None if callable(run) else run
             return
         self._failed = False
-        self._early: list[tuple[str, str]] = []  # troubles from before there is a run
+        self._early: list[Callable[[TrainingRunLogger], Any]] = []  # what is to be said once there is a run
         self._device = DeviceClock() if _on_gpu(model, optimizer) else None
         self._phases = Phases(self._device, on_trouble=self._trouble)
         self._memory = MemoryWatch(model, optimizer) if options.memory else None
-        self._estimate = Estimate(options.peaks, self._trouble, options.speed_of_light)
+        self._estimate = Estimate(options.peaks, self._note, options.speed_of_light)
         self._held: tuple[StepTimes, EpochTimes | None] | None = None
         self._loop = Loop(self._phases, self._on_step, self._on_outside, self._on_epoch)
         self._hooks = Hooks(self._loop, self._trouble, self._estimate.see, self._moment, self.failed)
@@ -89,8 +90,8 @@ class Scope:
         self._timeline = Timeline(self._device, self._guarded(self.teller.told))
         run.complete = self.teller.complete
         run.before_close.append(self.close)
-        for rule, message in self._early:
-            run.trouble(rule, message)
+        for say in self._early:
+            say(run)
 
     @property
     def run(self) -> TrainingRunLogger | None:
@@ -210,10 +211,16 @@ class Scope:
                 self.teller.write(record)
 
     def _count_operations(self) -> None:
+        if not self._estimate.is_due:
+            return
         began = perf_counter_ns()
-        if (record := self._estimate.make()) is not None:
-            self.teller.write(record, step=0)
-        self.teller.cost_ns += perf_counter_ns() - began
+        self._phases.enter_auto(OURS)  # half a second for a large model, once: nobody shall look for it
+        try:
+            if (record := self._estimate.make()) is not None:
+                self.teller.write(record, step=0)
+        finally:
+            self._phases.leave_auto()
+            self.teller.cost_ns += perf_counter_ns() - began
 
     def _moment(self, name: str, loss: Any = None) -> None:
         """The moments at which memory is measured."""
@@ -237,11 +244,16 @@ class Scope:
                 raise
             self._trouble("watching", f"watching failed: {type(error).__name__}: {error}")
 
-    def _trouble(self, rule: str, message: str, advice: str = "") -> None:
-        if self._run is None:
-            self._early.append((rule, message))
-        else:
-            self._run.trouble(rule, message, advice)
+    def _trouble(self, rule: str, message: str) -> None:
+        """Something of ours, or of how we are used, is wrong."""
+        self._say(lambda run: run.trouble(rule, message))
+
+    def _note(self, rule: str, message: str) -> None:
+        """Something cannot be known."""
+        self._say(lambda run: run.event(message, rule=rule))
+
+    def _say(self, say: Callable[[TrainingRunLogger], Any]) -> None:
+        self._early.append(say) if self._run is None else say(self._run)
 
 
 class Step:

@@ -102,7 +102,7 @@ class Teller:
             share=self.share,
             samples=step.seen,
             skipped=True if step.skipped is True else None,
-            **self._estimate.of(step.tokens or step.seen, timed.took_ms),
+            **self._estimate.of(step.tokens, step.fed, timed.took_ms),
         )
         self.write(record, late, lambda found: _completed(found, numbers))
         if len(losses) > 1:
@@ -119,9 +119,9 @@ class Teller:
         """Add to a step that the program logs what is known of it beside."""
         if "share" not in known and self.share is not None:
             known["share"] = self.share
-        units, took = known.get("step_tokens"), known.get("duration_ms")
-        if "sol" not in known and isinstance(took, (int, float)):
-            known.update(self._estimate.of(units if isinstance(units, int) else None, took))
+        tokens, took = known.get("step_tokens"), known.get("duration_ms")
+        if "sol" not in known and isinstance(took, (int, float)) and isinstance(tokens, int):
+            known.update(self._estimate.of(tokens, None, took))
 
     # around them
 
