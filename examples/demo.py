@@ -1,10 +1,13 @@
 """Train a small character-level language model, and watch it: `make demo`, or `python examples/demo.py`.
 
-The text that it learns is the source of a module that every Python has.
+The text that it learns is the source of a module that every Python has. `--slow-data` plants a bottleneck: each batch
+then takes a while to make, as when images are decoded in the training's own process.
 """
 
 import argparse
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -12,19 +15,20 @@ from torch import Tensor, nn
 
 import stepscope
 
-STEPS, EVAL_EVERY, BATCH, CONTEXT, WIDTH, LR = 240, 60, 32, 64, 128, 3e-3
-TOKENS = BATCH * CONTEXT
+EPOCHS, STEPS, BATCH, CONTEXT, WIDTH, LR = 2, 120, 32, 64, 128, 3e-3
+SLOW_S = 0.03 if "--slow-data" in sys.argv else 0.0
 torch.manual_seed(0)
 
 text = torch.tensor(list(Path(argparse.__file__).read_bytes()))
 train, held_out = text[: -len(text) // 10], text[-len(text) // 10 :]
 
 
-def windows(text: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+def windows(text: Tensor, batches: int, slow_s: float = 0.0) -> Iterator[tuple[Tensor, Tensor]]:
     """Some windows of a text, and the same one character later."""
-    starts = torch.randint(len(text) - CONTEXT, (BATCH, 1), generator=generator)
-    both = text[starts + torch.arange(CONTEXT + 1)]  # (batch, context + 1)
-    return both[:, :-1], both[:, 1:]
+    for _ in range(batches):
+        time.sleep(slow_s)
+        both = text[torch.randint(len(text) - CONTEXT, (BATCH, 1)) + torch.arange(CONTEXT + 1)]
+        yield both[:, :-1], both[:, 1:]  # (batch, context)
 
 
 class Model(nn.Module):
@@ -40,18 +44,17 @@ class Model(nn.Module):
 
 model = Model()
 optimizer = torch.optim.AdamW(model.parameters(), LR)
-schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, total_steps=STEPS)
-
-with stepscope.init(project="demo", config={"lr": LR}, output_dir="output/demo", total_steps=STEPS) as run:
-    for step in range(1, STEPS + 1):
-        began, epoch, lr = time.perf_counter(), step * TOKENS / len(train), schedule.get_last_lr()[0]
-        loss = model(*windows(train))
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step(), schedule.step(), optimizer.zero_grad()
-        run.log_step(step, epoch, TOKENS, 1000 * (time.perf_counter() - began), norm, loss, lr)
-        if step % EVAL_EVERY == 0:
-            began = time.perf_counter()
-            with torch.no_grad():  # on the same eight batches each time
-                losses = [model(*windows(held_out, torch.Generator().manual_seed(i))) for i in range(8)]
-            run.log_eval(step, epoch, 8 * TOKENS, 1000 * (time.perf_counter() - began), sum(losses) / 8)
+run = stepscope.init(project="demo", config={"lr": LR}, output_dir="output/demo", total_steps=EPOCHS * STEPS)
+scope = stepscope.watch(model, optimizer, run)
+for _epoch in range(EPOCHS):
+    for inputs, targets in scope.loader(windows(train, STEPS, SLOW_S)):
+        with scope.step():
+            model(inputs, targets).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    with scope.phase("validation_epoch"), torch.no_grad():
+        began = time.perf_counter()
+        loss = sum(model(*batch) for batch in windows(held_out, 8)) / 8
+        run.log_eval((_epoch + 1) * STEPS, _epoch + 1, 8 * BATCH * CONTEXT, 1000 * (time.perf_counter() - began), loss)
+scope.close()
+run.close()

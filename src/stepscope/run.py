@@ -91,8 +91,9 @@ class TrainingRunLogger:
         self._past: int | None = None  # the last step of the attempts before it
         self._count: int | None = 0  # the step of the next `log` without one; None once steps are logged
         self._watched = 0  # the newest step that a monitor counted
-        self.before_close: list[Callable[[], Any]] = []  # a monitor writes what it still has
-        self.complete: Callable[[dict[str, Any]], Any] | None = None  # a monitor adds what it knows of a step
+        self.before_close: list[Callable[[], Any]] = []  # a monitor writes what it still has,
+        self.before_other: Callable[[], Any] | None = None  # the step that is over before what follows it,
+        self.complete: Callable[[dict[str, Any]], Any] | None = None  # and adds what it knows of a step
         if self.settings.mode != "disabled":
             self._route = self._door = Route(self.settings, config, callback, sinks, console)
             self._past = self._route.past.last_step
@@ -278,6 +279,8 @@ class TrainingRunLogger:
         if self._door is None:
             return
         number = step_number(step)
+        if self.before_other is not None:
+            self.before_other()
         if record is not None:
             if not isinstance(record, kind) or values:
                 raise BadType(f"give a {kind.__name__} record or its fields by keyword, not {show(record)}")

@@ -364,3 +364,17 @@ def test_the_card_is_printed_and_fits_a_screen(
     assert all(len(line) <= 80 for line in card[:-1] if not line.startswith("more:"))
     assert any(line.startswith("step  ") for line in card)
     assert any("stepscope doctor" in line for line in card)
+
+
+def test_an_evaluation_stands_behind_the_step_before_it(
+    run: TrainingRunLogger, training: Training, read: Read
+) -> None:
+    """A step waits for the program to log it, but not longer than until something else is logged."""
+    scope = stepscope.watch(training.model, training.optimizer, run)
+    for batch in scope.loader(training.loader):
+        with scope.step():
+            training.update(training.forward(batch))
+    run.log_eval(12, loss=1.0)
+    scope.close()
+    kinds = [record.kind for record in read().records() if record.kind in ("step", "eval")]
+    assert kinds == ["step"] * 12 + ["eval"]

@@ -89,6 +89,7 @@ class Scope:
         self.teller.phase_ns = _cost_of_a_phase()
         self._timeline = Timeline(self._device, self._guarded(self.teller.told))
         run.complete = self.teller.complete
+        run.before_other = self._guarded(self._flush)
         run.before_close.append(self.close)
         for say in self._early:
             say(run)
@@ -133,7 +134,7 @@ class Scope:
         self._tell(self._timeline.drain, DEADLINE_S)
         self._machine.close()
         self._tell(self.teller.close)
-        run.complete = None
+        run.complete = run.before_other = None
         if self.close in run.before_close:
             run.before_close.remove(self.close)
         if self._options.card:
@@ -213,14 +214,12 @@ class Scope:
     def _count_operations(self) -> None:
         if not self._estimate.is_due:
             return
-        began = perf_counter_ns()
         self._phases.enter_auto(OURS)  # half a second for a large model, once: nobody shall look for it
         try:
             if (record := self._estimate.make()) is not None:
                 self.teller.write(record, step=0)
         finally:
             self._phases.leave_auto()
-            self.teller.cost_ns += perf_counter_ns() - began
 
     def _moment(self, name: str, loss: Any = None) -> None:
         """The moments at which memory is measured."""

@@ -28,6 +28,7 @@ from .machine import Machine
 from .numbering import Numbering
 
 RING = 256
+KEPT = 100_000  # steps that the card at the end sums up
 WINDOW_STEPS, WINDOW_S, LONG_S = 10, 1.0, 10.0
 
 
@@ -38,7 +39,7 @@ class Teller:
         self._run, self._machine, self._estimate, self._writes_steps = run, machine, estimate, steps
         self._numbering = Numbering(run)
         self.limits = Limits()
-        self.case, self.whole = Case(live=True), Case()
+        self.case, self.whole = Case(live=True), Case(keep=KEPT)
         self.said = Said()
         self.ring: deque[dict[str, Any]] = deque(maxlen=RING)
         self.steps = 0
