@@ -12,7 +12,20 @@ import pytest
 
 from .conftest import whole_run
 
-COMMANDS = ["list", "show", "tail", "verify", "repair", "export", "sync", "completion"]
+COMMANDS = [
+    "list",
+    "show",
+    "doctor",
+    "compare",
+    "run",
+    "peaks",
+    "tail",
+    "verify",
+    "repair",
+    "export",
+    "sync",
+    "completion",
+]
 HEAVY = {"torch", "numpy", "pandas", "pyarrow", "wandb", "aim", "tensorboard", "rich", "yaml"}
 
 
