@@ -34,6 +34,8 @@ def peaks(
     Dense TFLOP/s by number format and GB/s of the memory, with the source of each row: datasheets often print twice
     as much, "with sparsity". A GPU that is not in the table is n/a; a CPU is measured.
 
+    Exit code: 0.
+
     \b
     Example:
       stepscope peaks
