@@ -7,9 +7,11 @@ Nothing is made before the first training step is over: a script that trains not
 opens a run of its own is watched into that; one that calls `stepscope.watch` is watched by that alone.
 """
 
+import atexit
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -34,10 +36,9 @@ def auto(*, card: bool = True, console: TextIO | None = None, **settings: Any) -
 
 def step_aside() -> None:
     """The program watches itself."""
-    global _active
     if _active is not None:
-        was, _active = _active, None
-        was.close()
+        _active.stepped_aside = True
+        _active.close()
 
 
 class Auto:
@@ -46,8 +47,13 @@ class Auto:
     def __init__(self, card: bool, console: TextIO | None, settings: dict[str, Any]):
         self._card, self._console, self._settings = card, console, settings
         self._owned: TrainingRunLogger | None = None
+        self._open = True
         self.scope: Scope | None = None
+        self._told: Scope | None = None  # the newest that saw a step
+        self.stepped_aside = self.is_forked = False
         self._finder: AfterImport | None = None
+        os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self._at_exit)
         if "torch" in sys.modules:
             self._begin()
         else:
@@ -64,17 +70,45 @@ class Auto:
 
     def _run(self) -> TrainingRunLogger:
         """The program's own run, or one of ours."""
+        self._told = self.scope
         for run in ending.open_runs():
             if isinstance(run, TrainingRunLogger):
+                run.before_close.append(self._again)
                 return run
         self._owned = TrainingRunLogger(console=self._console, **self._settings)
+        atexit.register(self._at_exit)  # before the run itself thinks that it was forgotten
         return self._owned
+
+    def _again(self) -> None:
+        """The program's run ends: a next training may have a run of its own."""
+        if self.scope is not None:
+            self.scope.close()
+        if self._open:
+            self._begin()
+
+    @property
+    def trains_elsewhere(self) -> bool:
+        """Whether the training runs in another thread than the main one."""
+        return self.scope is not None and self.scope.is_elsewhere
+
+    def card(self) -> list[str]:
+        """The end of the newest training in a screen of lines; empty where nothing was seen."""
+        return self._told.card() if self._told is not None else []
+
+    def failed(self, error: BaseException) -> None:
+        """An error that ends the program."""
+        if self.scope is not None:
+            self.scope.failed(error)
 
     def close(self, status: str = "finished", reason: str | None = None) -> None:
         """Stop watching, and close the run if it is ours."""
         global _active
         if _active is self:
             _active = None
+        if not self._open:
+            return
+        self._open = False
+        atexit.unregister(self._at_exit)
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         if self.scope is not None:
@@ -82,27 +116,49 @@ class Auto:
         if self._owned is not None:
             self._owned.close(status, reason)
 
+    def _at_exit(self) -> None:
+        """The program ended; `stepscope run` knows how, a program that called `auto` may have failed."""
+        status, reason = ending.by_error() or ("finished", None)
+        self.close(status, reason)
+
+    def _forked(self) -> None:
+        """A forked child is not watched."""
+        global _active
+        _active, self._open, self.is_forked = None, False, True
+        atexit.unregister(self._at_exit)
+        if self.scope is not None:
+            self.scope.forsake()
+
 
 class AfterImport(importlib.abc.MetaPathFinder):
     """Calls something once a module has been imported by whoever wants it."""
 
     def __init__(self, name: str, call: Callable[[], Any]):
         self._name, self._call = name, call
+        self._looking = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The module's own spec, whose loader tells when it is done."""
-        if fullname != self._name:
+        if fullname != self._name or self._looking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._looking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._looking = False
         if spec is not None and spec.loader is not None:
-            execute, call = spec.loader.exec_module, self._call
+            execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                call()
+                self._imported()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+    def _imported(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._call()

@@ -66,14 +66,15 @@ def open_runs() -> list[Closable]:
 
 
 def _at_exit() -> None:
+    _close_all(*(by_error() or ("exited", "the program ended without close()")))
+
+
+def by_error() -> tuple[str, str] | None:
+    """Status and reason of a program that an exception ended; None where none did."""
     error = getattr(sys, "last_value", None)
     if isinstance(error, KeyboardInterrupt):
-        how = ("stopped", "KeyboardInterrupt")
-    elif error is not None and error is not _error_before:
-        how = ("failed", describe(error))
-    else:
-        how = ("exited", "the program ended without close()")
-    _close_all(*how)
+        return "stopped", "KeyboardInterrupt"
+    return None if error is None or error is _error_before else ("failed", describe(error))
 
 
 def _close_all(status: str, reason: str) -> None:

@@ -107,7 +107,7 @@ app.command("completion")(completion)
 def main() -> None:
     """The entry point of `stepscope` and of `python -m stepscope`."""
     if sys.argv[1:2] == ["run"] and sys.argv[2:] not in ([], ["-h"], ["--help"]):
-        return _run_script(sys.argv[2:])  # before anything of ours touches what is the script's
+        sys.exit(run_script(sys.argv[2:]))  # before anything of ours touches what is the script's
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the locale cannot show becomes \\x…, never an exception
             stream.reconfigure(errors="backslashreplace")
@@ -118,15 +118,3 @@ def main() -> None:
         traceback.print_exc()
         say("this is a fault of stepscope itself: please report it with what stands above")
         sys.exit(FAULT)
-
-
-def _run_script(words: list[str]) -> None:
-    """`stepscope run`: what the script raises, and its exit code, go their way as if we were not there."""
-    try:
-        code = run_script(words)
-    except StepscopeError as error:
-        if not error.__traceback__ or "/cli/" not in str(error.__traceback__.tb_frame.f_code.co_filename):
-            raise  # the script's own use of stepscope
-        say(str(error))
-        code = UNUSABLE
-    sys.exit(code)

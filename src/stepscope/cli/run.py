@@ -4,17 +4,26 @@ The script runs in this very process, as `python script.py` would run it: its `_
 its exceptions and its exit code are its own. What we say goes to stderr, after its end.
 """
 
+import atexit
+import builtins
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import BadValue, UnknownSetting, nearest
+from ..errors import BadValue, StepscopeError, UnknownSetting, nearest
 from .screen import say
+
+UNUSABLE = 2
+PACKAGE = Path(__file__).parents[1]
+AROUND = {str(PACKAGE / name) for name in ("cli/run.py", "speed/patches.py", "speed/roots.py")}
 
 USAGE = "stepscope run [--output-dir DIR] [--report-to NAME] [--name NAME] [-v] SCRIPT.py|-m MODULE [ARGUMENTS…]"
 OPTIONS = {"--output-dir": "output_dir", "--report-to": "report_to", "--name": "name", "--project": "project"}
@@ -41,28 +50,33 @@ def run(
 
 
 def run_script(words: list[str]) -> int:
-    """Run a script with these words, watched; returns its exit code."""
-    settings, words = parsed(words)
-    make, sys.argv = prepared(words)
+    """Run a script with these words, watched; its exceptions and exits go their way, and 0 is returned else."""
+    try:
+        settings, words = parsed(words)
+        make, sys.argv = prepared(words)
+    except StepscopeError as error:
+        say(str(error))
+        return UNUSABLE
     from ..automatic import auto
 
     watching = auto(card=False, console=sys.stderr, **settings)
-    status: str = "failed"
-    reason: str | None = "it was cut off"
+    how: tuple[str, str | None] = ("finished", None)
     try:
         module, code = make()
         exec(code, module.__dict__)
-        status, reason = "finished", None
         return 0
     except SystemExit as error:
-        status, reason = _of_exit(error)
+        how = _of_exit(error)
         raise
     except BaseException as error:
-        status, reason = _of_error(error, watching)
-        error.__traceback__ = _without_us(error)
+        watching.failed(error)
+        how = _of_error(error)
+        show_without_us(error)
         raise
     finally:
-        _end(watching, status, reason)
+        if not watching.trains_elsewhere:
+            _close(watching, *how)
+        atexit.register(_end, watching, *how)  # behind what Python says, and behind the script's own threads
 
 
 def parsed(words: list[str]) -> tuple[dict[str, Any], list[str]]:
@@ -96,21 +110,25 @@ def prepared(words: list[str]) -> tuple[Callable[[], tuple[ModuleType, CodeType]
 
 
 def _of_file(path: str) -> tuple[ModuleType, CodeType]:
-    sys.path[0] = str(Path(path).resolve().parent)
-    module = _main(path)
+    if not sys.flags.safe_path:
+        sys.path[0] = str(Path(path).resolve().parent)
+    module = _main(os.path.abspath(path))
+    module.__loader__ = SourceFileLoader("__main__", module.__file__)  # type: ignore[arg-type]
     with open(path, "rb") as file:
-        return module, compile(file.read(), path, "exec")
+        return module, compile(file.read(), module.__file__ or path, "exec", dont_inherit=True)
 
 
 def _of_module(name: str) -> tuple[ModuleType, CodeType]:
-    sys.path[0] = str(Path.cwd())
+    if not sys.flags.safe_path:
+        sys.path[0] = str(Path.cwd())
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
     if spec is None or spec.origin is None or spec.loader is None:
-        raise BadValue(f"no module named {name}")
+        raise ImportError(f"No module named {name}")
     module = _main(spec.origin)
-    module.__spec__, module.__package__ = spec, spec.parent
+    module.__spec__, module.__package__, module.__loader__ = spec, spec.parent, spec.loader
+    module.__cached__ = spec.cached  # type: ignore[attr-defined]
     sys.argv[0] = spec.origin
     code = spec.loader.get_code(spec.name)  # type: ignore[attr-defined]
     return module, code
@@ -119,7 +137,7 @@ def _of_module(name: str) -> tuple[ModuleType, CodeType]:
 def _main(path: str) -> ModuleType:
     """A fresh `__main__`, as Python makes it for a script."""
     module = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
+    module.__dict__.update(__file__=path, __builtins__=builtins, __cached__=None, __annotations__={})
     sys.modules["__main__"] = module
     return module
 
@@ -128,33 +146,70 @@ def _of_exit(error: SystemExit) -> tuple[str, str | None]:
     return ("finished", None) if not error.code else ("exited", f"exit code {error.code}")
 
 
-def _of_error(error: BaseException, watching: Any) -> tuple[str, str]:
+def _of_error(error: BaseException) -> tuple[str, str]:
     from ..ending import describe
 
-    if watching.scope is not None:
-        watching.scope.failed(error)
     return ("stopped" if isinstance(error, KeyboardInterrupt) else "failed"), describe(error)
 
 
-def _without_us(error: BaseException) -> Any:
-    """The traceback as Python would show it: from the script's first line on."""
+def show_without_us(error: BaseException) -> None:
+    """Have Python show the traceback that it would show without us, through the script's own hook if it has one."""
+    without_us(error, set())
+    trace, hook = error.__traceback__, sys.excepthook
+
+    def excepthook(kind: Any, value: Any, _: Any) -> None:
+        sys.excepthook = hook
+        if value is error:
+            error.__traceback__ = trace  # we stood on the stack that it went up through
+            sys.last_traceback = trace
+        hook(kind, value, value.__traceback__)
+
+    sys.excepthook = excepthook
+
+
+def without_us(error: BaseException, seen: set[int]) -> None:
+    """Take what stands around the script's calls out of its tracebacks."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and _is_ours(trace):
         trace = trace.tb_next
-    return trace
+    error.__traceback__ = trace
+    while trace is not None:
+        while trace.tb_next is not None and _is_ours(trace.tb_next):
+            trace.tb_next = trace.tb_next.tb_next
+        trace = trace.tb_next
+    for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
+        if isinstance(other, BaseException):
+            without_us(other, seen)
+
+
+def _is_ours(trace: Any) -> bool:
+    return str(trace.tb_frame.f_code.co_filename) in AROUND
+
+
+def _close(watching: Any, status: str, reason: str | None) -> None:
+    """Close what we opened; whatever goes wrong here is not the script's fault."""
+    try:
+        watching.close(status, reason)
+    except Exception as error:  # noqa: BLE001
+        say(f"the end could not be written: {type(error).__name__}: {error}")
 
 
 def _end(watching: Any, status: str, reason: str | None) -> None:
-    """Close what we opened, and show the card; whatever goes wrong here is not the script's fault."""
-    try:
-        scope = watching.scope
-        watching.close(status, reason)
+    """Show the card."""
+    _close(watching, status, reason)
+    if watching.is_forked or watching.stepped_aside:
+        return
+    with suppress(Exception):
         sys.stdout.flush()
-        if scope is not None and (lines := scope.card()):
-            ended = status if reason is None else f"{status}: {reason}"
-            for line in [*lines[:-1], f"ended     {ended}", lines[-1]]:
-                print(line, file=sys.stderr)
-        else:
-            say("stepscope: no training step was seen: nothing called an optimizer's step")
+    try:
+        lines = watching.card()
+        if not lines:
+            say("no training step was seen: nothing called an optimizer's step")
+        ended = status if reason is None else f"{status}: {reason}"
+        for line in [*lines[:-1], f"ended     {ended}", lines[-1]] if lines else []:
+            print(line, file=sys.stderr)
     except Exception as error:  # noqa: BLE001
-        say(f"stepscope: the end could not be written: {type(error).__name__}: {error}")
+        say(f"the card could not be shown: {type(error).__name__}: {error}")

@@ -12,6 +12,7 @@ Whatever fails in here is said once, and the training goes on unwatched.
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
+from threading import main_thread
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -75,7 +76,7 @@ class Scope:
         self._estimate = Estimate(options.peaks, self._note, options.speed_of_light)
         self._held: tuple[StepTimes, EpochTimes | None] | None = None
         self._loop = Loop(self._phases, self._on_step, self._on_outside, self._on_epoch)
-        self._hooks = Hooks(self._loop, self._trouble, self._estimate.see, self._moment, self.failed)
+        self._hooks = Hooks(self._loop, self._trouble, self._estimate.see, self._moment, self.failed, self._phases.move)
         if not callable(run):
             self._begin(run)
         self._hooks.roots.watch(_several(model))
@@ -84,6 +85,8 @@ class Scope:
     def _begin(self, run: TrainingRunLogger) -> None:
         """From here on there is something to write into."""
         self._run = run
+        if self._device is None and _on_gpu(None, self._hooks.roots.optimizers):
+            self._device = self._phases.device = DeviceClock()  # a script had no model yet when it began
         self._machine = Machine(run.enter, self._memory, self._device, self._options.hardware)
         self.teller = Teller(run, self._machine, self._estimate, self._options.steps)
         self.teller.phase_ns = _cost_of_a_phase()
@@ -141,6 +144,16 @@ class Scope:
             run.say(self.card())
         if self._options.owns_run:
             run.close()
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the training runs in another thread than the main one."""
+        return self._open and self._hooks.thread != main_thread().ident
+
+    def forsake(self) -> None:
+        """Leave without a word: a forked child is not the process that is watched."""
+        self._open = False
+        self._hooks.detach()
 
     def card(self) -> list[str]:
         """The end of the run in a screen of lines; empty where nothing was seen."""

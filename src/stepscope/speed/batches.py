@@ -1,12 +1,10 @@
 """What a batch holds, and what a loader says of itself: samples, tokens, length, time inside its workers.
 
 count({"input_ids": ids})            # Count(samples=8, tokens=2048): integer ids of (batch, sequence)
-with timed_workers(loader, source):  # source.workers() → nanoseconds, from now on
-    iterator = iter(loader)
+undo = time_workers(loader, source)  # workers that are started now say how long they work: source.work()
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -25,30 +23,33 @@ class Count(NamedTuple):
 
 
 def count(batch: Any) -> Count:
-    """Samples are the first dimension of its first tensor; tokens are integer ids in two dimensions."""
-    first = _first(batch, DEPTH, lambda tensor: tensor.dim() > 0)
-    ids = _first(batch, DEPTH, _holds_ids)
-    return Count(len(first) if first is not None else 0, ids.numel() if ids is not None else 0)
+    """Samples are the first dimension of its first tensor; tokens are counted where that holds integer ids."""
+    first = next(_tensors(batch, DEPTH), None)
+    if first is None:
+        return Count(0, 0)
+    ids = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
+    return Count(len(first), first.numel() if ids else 0)
 
 
-def _holds_ids(tensor: Any) -> bool:
-    return tensor.dim() == 2 and tensor.dtype in (torch.int64, torch.int32)
-
-
-def _first(data: Any, depth: int, fits: Any) -> Any:
-    """The first tensor that fits, `input_ids` before others."""
+def _tensors(data: Any, depth: int) -> Iterator[Any]:
+    """Its tensors that have a first dimension, `input_ids` before others."""
     if isinstance(data, torch.Tensor):
-        return data if fits(data) else None
-    if depth == 0 or isinstance(data, (str, bytes)):
-        return None
-    if isinstance(data, Mapping):
-        data = [data["input_ids"], *data.values()] if "input_ids" in data else list(data.values())
-    elif not isinstance(data, (list, tuple)):
-        return None
-    for item in data:
-        if (found := _first(item, depth - 1, fits)) is not None:
-            return found
-    return None
+        if data.dim():
+            yield data
+    elif isinstance(data, Mapping):
+        if isinstance(data.get("input_ids"), torch.Tensor):
+            yield data["input_ids"]
+        for value in data.values() if depth else ():
+            yield from _tensors(value, depth - 1)
+    elif isinstance(data, (list, tuple)) and depth:
+        for item in data:
+            yield from _tensors(item, depth - 1)
+
+
+def fed(args: Any, kwargs: Any) -> tuple[int, int] | None:
+    """Samples and tokens that a module is given; None where that cannot be told."""
+    found = count((*args, kwargs))
+    return (found.samples, found.tokens) if found.samples else None
 
 
 def length_of(loader: Any) -> int | None:
@@ -59,22 +60,25 @@ def length_of(loader: Any) -> int | None:
         return None
 
 
-@contextmanager
-def timed_workers(loader: Any, source: Source) -> Iterator[None]:
+def nothing() -> None:
+    """What there is to undo where nothing was done."""
+
+
+def time_workers(loader: Any, source: Source) -> Callable[[], None]:
     """Have the workers that a loader starts now say how long they work; those of before go on saying it."""
     before = getattr(getattr(loader, "_iterator", None), "_stepscope", None)
     if before is not None or not getattr(loader, "num_workers", 0):
         source.workers = before.workers if before is not None else None
         source.worked = source.workers() if source.workers is not None else 0
-        yield
-        return
+        return nothing
     init, spent = loader.worker_init_fn, torch.zeros(loader.num_workers, dtype=torch.int64).share_memory_()
     source.workers = lambda: int(spent.sum())
     loader.worker_init_fn = TimedWorker(init, spent)
-    try:
-        yield
-    finally:
+
+    def undo() -> None:
         loader.worker_init_fn = init
+
+    return undo
 
 
 class TimedWorker:

@@ -11,8 +11,7 @@ by their class's `__call__`: so nothing of ours lies in a model that is copied, 
 torch compiles never sees us. What a hook of ours raises is said once, and the training goes on.
 """
 
-import functools
-import weakref
+import sys
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -22,17 +21,20 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from .batches import count, length_of, timed_workers
+from .batches import count, fed, length_of, nothing, time_workers
 from .loop import Loop
+from .losses import Losses, is_loss
 from .moments import Source
+from .patches import Patches
 from .roots import Roots
+from .transfers import leads_elsewhere
 
 GradScaler = torch.amp.grad_scaler.GradScaler
+STEP = torch.optim.Optimizer.profile_hook_step(nothing).__code__  # what torch puts around every optimizer's step
+UNSEEN_STEPS = 3  # without a forward pass, before that is said
+DESCENTS = range(2, 5)  # the backward passes at which roots that nobody calls are looked into
+
 OnTrouble = Callable[[str, str], Any]
-
-
-def nothing(*_: Any) -> None:
-    """For what nobody listens to."""
 
 
 class Hooks:
@@ -43,107 +45,128 @@ class Hooks:
         loop: Loop,
         on_trouble: OnTrouble,
         on_forward: Callable[[Any, Any, Any], Any] | None = None,
-        on_moment: Callable[..., Any] = nothing,
-        on_error: Callable[[BaseException], Any] = nothing,
+        on_moment: Callable[..., Any] = lambda *_: None,
+        on_error: Callable[[BaseException], Any] = lambda _: None,
+        on_move: Callable[[], Any] = lambda: None,
     ):
+        """`on_move` is called when the training turns out to run in another thread than this one."""
         self._loop, self._on_trouble, self._on_moment, self._on_error = loop, on_trouble, on_moment, on_error
-        self._thread = get_ident()
-        self._undo: list[Callable[[], Any]] = []
-        self._scaled: tuple[Any, Any, Any] = (None, None, None)  # what backward gets, the loss, the scale
+        self._on_forward, self._on_move = on_forward, on_move
+        self.thread, self._settled = get_ident(), False
+        self._patches = Patches(self._listens)
+        self._handles: list[Any] = []
+        self._losses = Losses()
         self._stepped = False  # an optimizer, inside a gradient scaler's step
-        self.roots = Roots(self._called, on_forward)
-        self.forwards = self.backwards = 0
+        self._backward_depth = 0
+        self.roots = Roots(self._listens, self._told(self._forward_begins), self._told(self._forward_ends))
+        self.forwards = self.backwards = self.updates = 0
 
     def attach(self) -> None:
         """Begin to listen."""
-        before, after = self._guarded(self._update_begins), self._guarded(self._update_ends)
-        for hook in (before, after):  # in a compiled optimizer they run between its graphs, and break none
-            hook._torchdynamo_disable = True  # type: ignore[attr-defined]
-        self._undo += [
-            register_optimizer_step_pre_hook(before).remove,
-            register_optimizer_step_post_hook(after).remove,
-        ]
-        self._replace(torch.Tensor, "backward", self._backward)
-        self._replace(DataLoader, "__iter__", self._iterate)
-        self._replace(_BaseDataLoaderIter, "__next__", self._fetch)
-        self._replace(GradScaler, "scale", self._scale)
-        self._replace(GradScaler, "step", self._scaler_step)
-        if torch.cuda.is_available():
+        self._hook(register_optimizer_step_pre_hook, self._update_begins)
+        self._hook(register_optimizer_step_post_hook, self._update_ends)
+        self._around(torch.Tensor, "backward", self._backward_begins, self._backward_ends)
+        self._around(DataLoader, "__iter__", self._iterator_begins, self._iterator_ends)
+        self._around(_BaseDataLoaderIter, "__next__", self._fetch_begins, self._fetch_ends)
+        self._around(GradScaler, "scale", lambda scaler, outputs: (scaler, outputs), self._losses.scaled)
+        self._around(GradScaler, "step", self._scaler_begins, self._scaler_ends)
+        if torch.backends.cuda.is_built():  # asking for a device would begin to use it
             self.watch_transfers()
+
+    def _hook(self, register: Callable[..., Any], call: Callable[..., Any]) -> None:
+        told = self._told(call)
+
+        def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if self._listens(starts=True):
+                told(optimizer)
+
+        hook._torchdynamo_disable = True  # type: ignore[attr-defined]  # runs between a compiled optimizer's graphs
+        self._handles.append(register(hook))
+
+    def _around(self, owner: type, name: str, begins: Callable[..., Any], ends: Callable[..., Any]) -> None:
+        self._patches.around(owner, name, self._told(begins), self._told(ends))
 
     def watch_transfers(self) -> None:
         """Time what moves from one device to another."""
-        self._replace(torch.Tensor, "to", self._moved)
-        self._replace(torch.Tensor, "cuda", self._moved)
+        self._around(torch.Tensor, "to", self._transfer_begins, self._transfer_ends)
+        self._around(
+            torch.Tensor, "cuda", lambda tensor, *_, **__: self._transfer_begins(tensor, "cuda"), self._transfer_ends
+        )
 
     def detach(self) -> None:
         """Leave torch as it was."""
-        while self._undo:
-            self._undo.pop()()
+        while self._handles:
+            self._handles.pop().remove()
+        self._patches.undo()
         self.roots.release()
 
-    def _replace(self, owner: type, name: str, with_: Callable[..., Any]) -> None:
-        """Put `with_(original, self, …)` in the place of a method, until `detach`."""
-        original = getattr(owner, name)
-        own = owner.__dict__.get(name)
+    def _listens(self, starts: bool = False) -> bool:
+        """Whether this thread is the training's: the first in which something learns."""
+        if get_ident() == self.thread:
+            self._settled = self._settled or starts
+            return True
+        if self._settled or not starts:
+            return False
+        self.thread, self._settled = get_ident(), True
+        self._on_move()
+        return True
 
-        @functools.wraps(original)
-        def method(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._thread or torch.compiler.is_compiling() or not self._undo:
-                return original(*args, **kwargs)
-            return with_(original, *args, **kwargs)
+    def _told(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """`call` without its exceptions: None where it fails."""
 
-        def undo() -> None:
-            if owner.__dict__.get(name) is method:  # else somebody has wrapped it since: ours then does nothing
-                setattr(owner, name, own) if own is not None else delattr(owner, name)
+        def told(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return call(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
+                self._on_trouble("watching", f"a hook failed: {type(error).__name__}: {error}")
+                return None
 
-        setattr(owner, name, method)
-        self._undo.append(undo)
+        return told
 
-    def _guarded(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """`call`, in this thread alone, and without its exceptions."""
-
-        def guarded(*args: Any, **kwargs: Any) -> None:
-            if get_ident() == self._thread:
-                self._tell(call, *args, **kwargs)
-
-        return guarded
-
-    def _tell(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        try:
-            call(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
-            self._on_trouble("watching", f"a hook failed: {type(error).__name__}: {error}")
+    def _recover(self) -> None:
+        """An optimizer that raised says nothing: notice that it is not at work any more."""
+        if self._loop.updating and not _is_on_stack(STEP):
+            self._loop.update_failed()
 
     # optimizers
 
-    def _update_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self.roots.find([optimizer])
+    def _update_begins(self, optimizer: Any) -> None:
+        self._recover()
+        self._learn(optimizer)
         self._on_moment("update")
-        self._loop.update_begins([group.get("lr") for group in optimizer.param_groups])
+        self._loop.update_begins(_rates(optimizer), id(optimizer))
 
-    def _update_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _learn(self, optimizer: Any = None) -> None:
+        if new := self.roots.find(optimizer):
+            self._loop.expect(new)
+
+    def _update_ends(self, optimizer: Any) -> None:
         self._stepped = True
         self._loop.update_ends()
+        self.updates += 1
+        if self.updates == UNSEEN_STEPS and not self.forwards:
+            self._on_trouble(
+                "forward-unseen",
+                "the forward pass cannot be seen: no module that holds the optimizer's parameters is called "
+                "(a compiled function?); its time is in `other`",
+            )
 
-    def _scale(self, original: Any, scaler: Any, outputs: Any) -> Any:
-        scaled = original(scaler, outputs)
-        if isinstance(outputs, torch.Tensor) and scaled is not outputs:
-            self._scaled = (weakref.ref(scaled), outputs.detach(), scaler._scale)
-        return scaled
-
-    def _scaler_step(self, original: Any, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def _scaler_begins(self, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         if not scaler.is_enabled():
-            return original(scaler, optimizer, *args, **kwargs)
+            return None
+        self._recover()
         self._stepped = False
-        self._tell(self._loop.update_begins, [group.get("lr") for group in optimizer.param_groups])
-        try:
-            return original(scaler, optimizer, *args, **kwargs)
-        finally:
-            self._tell(self._scaler_stepped, scaler, optimizer)
+        self._loop.update_begins(_rates(optimizer), id(optimizer))
+        return scaler, optimizer
 
-    def _scaler_stepped(self, scaler: Any, optimizer: Any) -> None:
+    def _scaler_ends(self, token: Any, result: Any, error: BaseException | None) -> None:
         """Skipped where the optimizer was not called, or where it was told that there are infinities."""
+        if token is None:
+            return
+        if error is not None:
+            self._loop.update_failed()
+            return
+        scaler, optimizer = token
         skipped: Any = not self._stepped
         if self._stepped and getattr(optimizer, "_step_supports_amp_scaling", False):
             found = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
@@ -153,105 +176,99 @@ class Hooks:
 
     # backward passes
 
-    def _backward(self, original: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
-        self._tell(self._backward_begins, loss, args, kwargs)
-        try:
-            return original(loss, *args, **kwargs)
-        except Exception as error:
-            self._tell(self._on_error, error)
-            raise
-        finally:
-            self._tell(self._loop.ends)
-
-    def _backward_begins(self, loss: Any, args: Any, kwargs: Any) -> None:
-        if not self.roots.found:
-            self.roots.find()
-        elif self.backwards and not self.forwards:
-            self.roots.descend()  # the modules that were found are never called: look inside them
+    def _backward_begins(self, loss: Any, *args: Any, **kwargs: Any) -> bool:
+        self._backward_depth += 1
+        if self._backward_depth > 1:
+            return True  # a tensor of another kind comes back with its own method
+        self._recover()
         self.backwards += 1
-        is_loss = loss.numel() == 1 and not (args and args[0] is not None) and kwargs.get("gradient") is None
-        if is_loss:
+        if self.backwards == 1:
+            self._learn()
+        elif self.backwards in DESCENTS:
+            self.roots.descend()
+        value = None
+        if is_loss(loss, *args, **kwargs):
             self._on_moment("backward", loss)
-        self._loop.backward_begins(self._value(loss) if is_loss else None)
+            value = self._losses.value(loss)
+        self._loop.backward_begins(value)
+        return True
 
-    def _value(self, loss: Any) -> Any:
-        """The loss as the script means it: a number on the CPU, a tensor that is read late on a device."""
-        scaled, plain, scale = self._scaled
-        self._scaled = (None, None, None)
-        if scaled is not None and scaled() is loss:
-            loss, scale = plain, None
-        if loss.device.type == "cpu":
-            return loss.item() if scale is None else loss.item() / scale.item()
-        return loss.detach().clone() if scale is None else loss.detach() / scale
+    def _backward_ends(self, token: Any, result: Any, error: BaseException | None) -> None:
+        self._backward_depth -= 1
+        if self._backward_depth or not token:
+            return
+        if error is None:
+            self._loop.backward_ends()
+            return
+        self._on_error(error)
+        self._loop.backward_failed()
 
     # loaders
 
-    def _iterate(self, original: Any, loader: Any) -> Any:
-        source = Source(length_of(loader))
-        self._tell(self._loop.fetch_begins, source)  # starting its workers takes time
+    def _iterator_begins(self, loader: Any) -> Any:
+        source = Source(length_of(loader), batched=getattr(loader, "batch_size", None) is not None)
+        self._loop.fetch_begins(source)  # starting its workers takes time
         try:
-            with timed_workers(loader, source):
-                iterator = original(loader)
-        finally:
-            self._tell(self._loop.fetch_ends, source, None)
+            return source, time_workers(loader, source)
+        except OSError as error:  # no shared memory
+            self._on_trouble("workers", f"the loader's workers are not timed: {error}")
+            return source, nothing
+
+    def _iterator_ends(self, token: Any, iterator: Any, error: BaseException | None) -> None:
+        if token is None:
+            return
+        source, undo = token
+        undo()
+        self._loop.fetch_ends(source, None)
         if isinstance(iterator, _BaseDataLoaderIter):
             iterator._stepscope = source
-        return iterator
 
-    def _fetch(self, original: Any, iterator: Any) -> Any:
+    def _fetch_begins(self, iterator: Any) -> Any:
         source = getattr(iterator, "_stepscope", None)
-        if source is None:
-            return original(iterator)
-        self._tell(self._loop.fetch_begins, source)
-        samples = None
-        try:
-            batch = original(iterator)
-            samples = count(batch).samples
-            return batch
-        finally:
-            self._tell(self._loop.fetch_ends, source, samples)
+        if source is not None:
+            self._recover()
+            self._loop.fetch_begins(source)
+        return source
+
+    def _fetch_ends(self, source: Any, batch: Any, error: BaseException | None) -> None:
+        if source is not None:
+            samples = None if error is not None else count(batch).samples if source.batched else 0
+            self._loop.fetch_ends(source, samples)
 
     # forward passes and transfers
 
-    def _called(self, call: Callable[[], Any], module: Any, args: Any, kwargs: Any) -> Any:
-        if get_ident() != self._thread:
-            return call()
-        self._tell(self._forward_begins, module, args, kwargs)
-        try:
-            return call()
-        except Exception as error:
-            self._tell(self._on_error, error)
-            raise
-        finally:
-            self._tell(self._loop.ends)
-
     def _forward_begins(self, module: Any, args: Any, kwargs: Any) -> None:
+        self._recover()
         self.forwards += 1
         learns = torch.is_grad_enabled()
-        fed = count((args, kwargs)) if learns else None
-        self._loop.forward_begins(
-            evaluates=not learns and not module.training,
-            samples=fed.samples if fed else 0,
-            tokens=fed.tokens if fed else 0,
-        )
+        if self._on_forward is not None:
+            self._on_forward(module, args, kwargs)
+        self._loop.forward_begins(not module.training, fed(args, kwargs) if learns else None, learns)
 
-    def _moved(self, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        if tensor.device.type != "cpu" or not leads_elsewhere(args, kwargs, original.__name__):
-            return original(tensor, *args, **kwargs)
-        self._tell(self._loop.transfer_begins)
-        try:
-            return original(tensor, *args, **kwargs)
-        finally:
-            self._tell(self._loop.ends)
+    def _forward_ends(self, error: BaseException | None) -> None:
+        if error is None:
+            self._loop.ends()
+            return
+        self._on_error(error)
+        self._loop.failed()
+
+    def _transfer_begins(self, tensor: Any, *args: Any, **kwargs: Any) -> bool:
+        moves = tensor.device.type == "cpu" and leads_elsewhere(args, kwargs)
+        if moves:
+            self._loop.transfer_begins()
+        return moves
+
+    def _transfer_ends(self, moves: Any, result: Any, error: BaseException | None) -> None:
+        if moves:
+            self._loop.ends()
 
 
-def leads_elsewhere(args: Any, kwargs: Any, name: str) -> bool:
-    """Whether `.to` or `.cuda` with these arguments leads from the CPU to another device."""
-    if name == "cuda":
-        return True
-    target = kwargs.get("device", args[0] if args else kwargs.get("other"))
-    if isinstance(target, torch.Tensor):
-        return bool(target.device.type != "cpu")
-    if isinstance(target, torch.dtype) or target is None:
-        return False
-    return not str(target).startswith("cpu")
+def _rates(optimizer: Any) -> list[Any]:
+    return [group.get("lr") for group in optimizer.param_groups]
+
+
+def _is_on_stack(code: Any) -> bool:
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None

@@ -2,24 +2,27 @@
 
     loop = Loop(phases, on_step=…, on_outside=…, on_epoch=…)
     loop.fetch_begins(source); …; loop.fetch_ends(source, samples)
-    loop.forward_begins(tokens=2048); …; loop.forward_ends()
-    loop.backward_begins(loss); …; loop.backward_ends()
-    loop.update_begins([lr]); …; loop.update_ends()
+    loop.forward_begins(fed=(8, 2048)); …; loop.ends()
+    loop.backward_begins(loss); …; loop.ends()
+    loop.update_begins([lr], optimizer=1); …; loop.update_ends()
 
 Between two fetches lies a unit of work. One with a backward pass or an update is training; one with a forward pass
-alone is an evaluation. A step ends when an optimizer has stepped and the next fetch or forward pass begins, so that
-accumulation is one step; `step_begins` and `step_ends` say it outright instead. An epoch begins at the first fetch
-of a loader that turns out to feed training, and ends where the next one begins.
+alone is an evaluation. A step ends when the optimizers have stepped and the next fetch or forward pass begins, so
+that accumulation is one step; `step_begins` and `step_ends` say it outright instead.
 """
 
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from .moments import EpochTimes, Source, StepTimes, Unit
+from .moments import EpochTimes, Source, StepTimes
 from .phases import Phases, Taken
+from .stretches import Stretches
 
-FETCH, EVALUATION = "data_generation", "validation_epoch"
+FETCH = "data_generation"
+
+OnStep = Callable[[StepTimes, EpochTimes | None], Any]
+OnOutside = Callable[[Taken, EpochTimes | None], Any]
 
 
 class Loop:
@@ -28,34 +31,36 @@ class Loop:
     def __init__(
         self,
         phases: Phases,
-        on_step: Callable[[StepTimes, EpochTimes | None], Any],
-        on_outside: Callable[[Taken, EpochTimes | None], Any],
+        on_step: OnStep,
+        on_outside: OnOutside,
         on_epoch: Callable[[EpochTimes], Any],
         clock: Callable[[], int] = perf_counter_ns,
     ):
         self._phases, self._clock = phases, clock
-        self._on_step, self._on_outside, self._on_epoch = on_step, on_outside, on_epoch
-        now, mark = clock(), self._mark()
-        self._unit, self._step = Unit(now, mark), StepTimes(now, mark)
-        self._stepped = False  # the step is over as soon as something new begins
-        self.explicit = False  # whether the user brackets the steps
-        self._within = False  # such a bracket
-        self._evaluating = False
+        self._so_far = Stretches(phases, on_step, on_outside, on_epoch, clock)
         self._fetching = 0  # fetches inside fetches
         self._nested: list[bool] = []
-        self._epochs = 0
-        self.epoch: EpochTimes | None = None  # under way
-        self._held = False  # the user says where an epoch ends
-        self._training: Source | None = None
-        self._updating = 0  # optimizers inside optimizers
+        self.updating = 0  # optimizers inside optimizers
         self._heard = False  # a backward pass inside the update that is under way
         self._slot = (0, -1)  # updates in this step so far, losses since the last forward pass
-        self._forward_since = True  # a forward pass or a fetch since the last backward pass
+        self._new_batch = True  # a forward pass or a fetch since the last backward pass
+        self._fed: list[tuple[int, int] | None] = []  # by the forward passes since then
 
-    def _mark(self) -> Any:
-        return self._phases.device.mark() if self._phases.device is not None else None
+    @property
+    def explicit(self) -> bool:
+        """Whether the user brackets the steps."""
+        return self._so_far.explicit
 
-    # what a loop does
+    @property
+    def epoch(self) -> EpochTimes | None:
+        """The epoch that is under way."""
+        return self._so_far.epoch
+
+    def expect(self, optimizers: set[int]) -> None:
+        """These optimizers live: a step may use any of them."""
+        self._so_far.expected |= optimizers
+
+    # fetches
 
     def fetch_begins(self, source: Source) -> None:
         """A batch is asked for."""
@@ -63,11 +68,11 @@ class Loop:
         if self._fetching > 1:
             return
         nested = self._phases.is_open
-        self._nested.append(nested and FETCH not in self._phases.path)
-        if not nested and not self._within:
+        self._nested = [nested and FETCH not in self._phases.path]
+        if not nested and not self._so_far.within:
             self._boundary(source)
             if source.began is None:
-                source.began, source.mark = self._clock(), self._mark()
+                source.began, source.mark = self._so_far.now()
         if self._nested[-1]:
             self._phases.enter(FETCH)
         else:
@@ -75,190 +80,162 @@ class Loop:
 
     def fetch_ends(self, source: Source, samples: int | None) -> None:
         """It has come; `samples` is None where nothing was left."""
-        self._fetching -= 1
-        if self._fetching:
+        self._fetching = max(0, self._fetching - 1)
+        if self._fetching or not self._nested:
             return
         if self._nested.pop():
             return self._phases.leave(FETCH)
         self._phases.leave_auto()
         if samples is None or self._phases.is_open:
             return
+        unit = self._so_far.unit
         source.fetched += 1
-        self._unit.source = source
-        self._unit.fetched += 1
-        self._unit.samples += samples
-        self._forward_since = True
+        unit.source = source
+        unit.fetched += 1
+        unit.samples += samples
+        self._new_batch = True
 
-    def forward_begins(self, evaluates: bool = False, samples: int = 0, tokens: int = 0) -> None:
-        """A forward pass of a root module; `evaluates` where it can be nothing else."""
-        if self._within or not self._phases.is_open:
-            alone = self._unit.forward and not (self._unit.trains or self._unit.backward or self._unit.fetched)
-            if not self._within and (self._stepped or alone):
-                self._boundary()
-            self._unit.forward = True
-            self._unit.trains = self._unit.trains and not evaluates
-            if not (self._updating and self._heard):
-                self._unit.fed += samples
-                self._unit.tokens += tokens
-        self._forward_since = True
+    # forward and backward passes
+
+    def forward_begins(self, evaluates: bool = False, fed: tuple[int, int] | None = None, learns: bool = True) -> None:
+        """A forward pass of a root module; `evaluates` where its module does not train, `fed` in samples, tokens."""
+        so_far, is_open = self._so_far, self._phases.is_open
+        alone = so_far.unit.forward and not (so_far.unit.trains or so_far.unit.backward or so_far.unit.fetched)
+        if not so_far.within and (so_far.stepped or (alone and not is_open)):
+            self._boundary(within_iteration=not evaluates)
+        if so_far.within or not is_open:
+            so_far.unit.forward = so_far.step.forward = True
+            so_far.unit.trains = so_far.unit.trains and not evaluates
+        if learns:
+            self._fed.append(fed)
+            self._new_batch = True
         self._phases.enter_auto("forward_pass")
 
     def backward_begins(self, loss: Any) -> None:
         """A backward pass from `loss`; of those inside an update the first counts."""
-        self._unit.backward = True
-        self._feeds_training()
-        if loss is not None and not (self._updating and self._heard):
+        so_far = self._so_far
+        if so_far.stepped and not (so_far.step.forward or self.updating or so_far.within):
+            self._boundary(within_iteration=True)  # the forward pass before it could not be seen
+        so_far.unit.backward = True
+        so_far.feeds_training()
+        if not (self.updating and self._heard):
             self._keep(loss)
-        self._heard = self._updating > 0
+        self._fed.clear()
+        self._heard = self.updating > 0
         self._phases.enter_auto("backward_pass")
 
     def _keep(self, loss: Any) -> None:
         """Several backward passes after one forward pass are of several losses; otherwise they add up."""
-        updates, losses = self._slot
-        self._slot = (updates, 0 if self._forward_since else losses + 1)
-        self._forward_since = False
-        self._step.losses.setdefault(self._slot, []).append(loss)
-        self._step.micro += self._slot == (0, 0)
+        step, (updates, losses) = self._so_far.step, self._slot
+        self._slot = (updates, 0 if self._new_batch else losses + 1)
+        if self._slot == (0, 0):
+            step.micro += 1
+            step.feed(self._fed[0] if len(self._fed) == 1 else None)
+        self._new_batch = False
+        if loss is not None:
+            step.losses.setdefault(self._slot, []).append(loss)
 
-    def update_begins(self, lrs: list[Any]) -> None:
-        """An optimizer begins its step, or a gradient scaler that may call it."""
-        self._updating += 1
-        if self._updating == 1:
-            self._heard = False
-            self._phases.enter_auto("optimizer_step")
-        self._step.lrs = self._step.lrs or lrs
-
-    def update_ends(self, skipped: Any = None) -> None:
-        """It has stepped; `skipped` says whether the scaler left it out."""
-        if skipped is not None:
-            self._step.skipped = skipped
-        self._updating -= 1
-        if self._updating:
-            return
+    def failed(self) -> None:
+        """A forward pass, or one without a loss of its own, raised."""
         self._phases.leave_auto()
-        self._unit.update = self._stepped = True
-        self._feeds_training()
-        self._step.updates += 1
-        self._slot, self._forward_since = (self._slot[0] + 1, -1), True
+        self._so_far.unit.failed = True
+        self._fed.clear()
+
+    def backward_failed(self) -> None:
+        """A backward pass raised: what it was to bring is not part of the step."""
+        self.failed()
+        so_far = self._so_far
+        if self.updating:
+            return
+        losses = so_far.step.losses.get(self._slot)
+        if losses:
+            losses.pop()
+        if not losses:
+            so_far.step.losses.pop(self._slot, None)
+        so_far.step.micro -= self._slot == (0, 0)
+        so_far.step.feed(None)
+        so_far.unit.backward, self._new_batch = False, True
+
+    def ends(self) -> None:
+        """A forward pass or a transfer is over."""
+        self._phases.leave_auto()
+
+    def backward_ends(self) -> None:
+        """A backward pass is over, and with it what may have failed before."""
+        self._phases.leave_auto()
+        self._so_far.unit.failed = False
 
     def transfer_begins(self) -> None:
         """Data moves to the device."""
         self._phases.enter_auto("data_transfer")
 
-    def ends(self) -> None:
-        """A forward pass, a backward pass or a transfer is over."""
+    # updates
+
+    def update_begins(self, lrs: list[Any], optimizer: int = 0) -> None:
+        """An optimizer begins its step, or a gradient scaler that may call it."""
+        self.updating += 1
+        so_far = self._so_far
+        if self.updating == 1:
+            repeats = optimizer in so_far.step.optimizers and not so_far.step.forward
+            if so_far.stepped and repeats and not so_far.within:
+                self._boundary(within_iteration=True)  # nothing but updates can be seen
+            so_far.joins(optimizer)
+            self._slot = (so_far.step.updates, self._slot[1])
+            self._heard = False
+            self._phases.enter_auto("optimizer_step")
+        so_far.step.lrs = so_far.step.lrs or lrs
+
+    def update_ends(self, skipped: Any = None) -> None:
+        """It has stepped; `skipped` says whether the scaler left it out."""
+        step = self._so_far.step
+        if skipped is not None and step.skipped is not True:
+            step.skipped = skipped
+        self.updating = max(0, self.updating - 1)
+        if self.updating:
+            return
         self._phases.leave_auto()
+        self._so_far.updated()
+        self._slot, self._new_batch = (step.updates, -1), True
+
+    def update_failed(self) -> None:
+        """An optimizer raised, and the program went on: that step is none."""
+        self.updating = 0
+        self._phases.leave_auto()
+        self._so_far.abandon()
+        self._restart()
 
     # what the user says
 
     def step_begins(self) -> None:
         """The user's step."""
-        if not self.explicit:
-            self.explicit, self._stepped = True, False
-            self._step = StepTimes(self._unit.began, self._unit.mark)  # what ran before is no step
-        if self._unit.fetched and not self._unit.forward:
-            self._absorb()
-        else:
-            self._boundary()
-        self._within = True
-        self._feeds_training()
+        self._so_far.step_begins()
+        self._restart()
 
     def step_ends(self) -> None:
         """The user's step is over."""
         self._phases.close_open()
-        self._unit.update = self._stepped = True
-        self._boundary()
-        self._within = False
+        self._so_far.step_ends()
+        self._restart()
 
     def epoch_begins(self) -> None:
         """The user's epoch."""
         self._boundary()
-        self._switch(self._clock(), self._mark())
-        self._held = True
+        self._so_far.epoch_begins()
 
     def epoch_ends(self) -> None:
         """The user's epoch is over."""
         self._boundary()
-        self._held = False
-        self._finish_epoch(self._clock(), self._mark())
+        self._so_far.epoch_ends()
 
     def close(self) -> None:
         """No more comes."""
-        self._within = False
-        self._boundary(last=True)
-        self._finish_epoch(self._clock(), self._mark())
+        self._so_far.close()
 
-    # what follows from it
+    def _boundary(self, source: Source | None = None, within_iteration: bool = False) -> None:
+        if self._so_far.boundary(source, within_iteration):
+            self._restart()
 
-    def _absorb(self) -> None:
-        self._unit.taken.add(self._phases.take())
-
-    def _boundary(self, source: Source | None = None, last: bool = False) -> None:
-        """Work ends here: of training it goes to the step, else to the epoch."""
-        self._absorb()
-        unit = self._unit
-        trained = (unit.backward or unit.update) and (self._within or not self.explicit)
-        ahead = unit.fetched and not (unit.forward or unit.backward or unit.update)
-        if ahead and not last and (source is None or source is unit.source):
-            if source is not None:
-                source.ahead = True
-            return  # what was fetched is for what comes
-        now, mark = self._clock(), self._mark()
-        if trained:
-            self._step.add(unit)
-            self._evaluating = False
-        elif unit.forward and not unit.backward:
-            self._evaluated(unit, now, mark)
-        elif unit.taken:
-            self._on_outside(unit.taken, self.epoch)
-        self._unit = Unit(now, mark)
-        if self._stepped and (self._within or not self.explicit):
-            self._finish_step(now, mark)
-        elif not trained:
-            self._stepped = False
-            if not self._step.has_begun:
-                self._step.began, self._step.mark = now, mark
-
-    def _feeds_training(self) -> None:
-        """The loader of this unit is one that feeds training: with its first fetch an epoch has begun."""
-        source = self._unit.source
-        if source is None or source is self._training or (self.explicit and not self._within):
-            return
-        self._training = source
-        if not self._held and source.began is not None:
-            self._switch(source.began, source.mark)
-
-    def _evaluated(self, unit: Unit, now: int, mark: Any) -> None:
-        """All of the unit was an evaluation."""
-        whole = Taken()
-        whole.host[EVALUATION] = [now - unit.began, int(not self._evaluating)]  # its batches are one evaluation
-        self._evaluating = True
-        if unit.mark is not None:
-            whole.spans.append((EVALUATION, unit.mark, mark))
-        whole.add(unit.taken, f"{EVALUATION}/")
-        self._on_outside(whole, self.epoch)
-
-    def _finish_step(self, now: int, mark: Any) -> None:
-        step, epoch = self._step, self.epoch
-        step.duration = now - step.began
-        step.interval = (step.mark, mark) if step.mark is not None else None
-        if step.source is not None:
-            step.worker = step.source.work()
-        if epoch is not None:
-            epoch.micro += step.micro
-            step.epoch = epoch.progress(step.source)
-        self._step, self._stepped = StepTimes(now, mark), False
-        self._slot, self._forward_since = (0, -1), True
-        self._on_step(step, epoch)
-
-    def _switch(self, began: int, mark: Any) -> None:
-        self._finish_epoch(began, mark)
-        self._epochs += 1
-        self.epoch = EpochTimes(self._epochs, began, mark)
-
-    def _finish_epoch(self, ended: int, mark: Any) -> None:
-        epoch, self.epoch = self.epoch, None
-        if epoch is not None:
-            epoch.total = ended - epoch.began
-            epoch.interval = (epoch.mark, mark) if epoch.mark is not None else None
-            self._on_epoch(epoch)
+    def _restart(self) -> None:
+        """A new step."""
+        self._slot, self._new_batch = (0, -1), True
+        self._fed.clear()

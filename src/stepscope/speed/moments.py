@@ -9,15 +9,16 @@ from .phases import Taken
 class Source:
     """One pass over a loader."""
 
-    __slots__ = ("ahead", "began", "fetched", "length", "mark", "worked", "workers")
+    __slots__ = ("ahead", "batched", "began", "fetched", "length", "mark", "worked", "workers")
 
-    def __init__(self, length: int | None = None, workers: Callable[[], int] | None = None):
-        self.length, self.workers = length, workers
+    def __init__(self, length: int | None = None, batched: bool = True):
+        self.length, self.batched = length, batched  # whether an item is a batch for sure
+        self.workers: Callable[[], int] | None = None  # nanoseconds that its workers have spent
+        self.worked = 0  # the same when last asked
         self.began: int | None = None  # its first fetch
         self.mark: Any = None  # the same on the device
         self.fetched = 0
         self.ahead = False  # whether it was seen to be fetched from before its batches are needed
-        self.worked = 0  # nanoseconds that its workers had spent when last asked
 
     def work(self) -> int | None:
         """Nanoseconds that workers have spent since the last time; None where it has none."""
@@ -30,15 +31,23 @@ class Source:
 class Unit:
     """What happened since the last boundary."""
 
+    __slots__ = (
+        "backward", "began", "failed", "fetched", "forward", "mark", "samples", "source", "taken", "trains", "update",
+    )  # fmt: skip
 
     def __init__(self, began: int, mark: Any = None):
         self.began, self.mark = began, mark
         self.taken = Taken()
         self.forward = self.backward = self.update = False
+        self.failed = False  # an exception came out of it, and nothing has succeeded since
         self.trains = True  # as far as its forward passes say
         self.fetched = self.samples = 0  # batches and samples that came from a loader
-        self.fed = self.tokens = 0  # samples and tokens that a root module was given
         self.source: Source | None = None
+
+    @property
+    def only_fetched(self) -> bool:
+        """Whether its batches wait for what comes."""
+        return bool(self.fetched) and not (self.forward or self.backward or self.update)
 
 
 class StepTimes:
@@ -46,11 +55,16 @@ class StepTimes:
 
     def __init__(self, began: int, mark: Any = None):
         self.began, self.duration, self.mark = began, 0, mark
+        self.away = 0  # of it, spent on something else
         self.interval: tuple[Any, Any] | None = None  # the device's events at its ends
         self.taken = Taken()
         self.losses: dict[tuple[int, int], list[Any]] = {}
         self.lrs: list[Any] = []
-        self.fetched = self.samples = self.fed = self.tokens = 0
+        self.optimizers: set[int] = set()
+        self.forward = False  # whether a forward pass was seen
+        self.fetched = self.samples = 0
+        self.fed = self.tokens = 0  # samples and tokens that the modules were given
+        self.fed_unknown = False  # some of it
         self.updates = self.micro = 0  # optimizer steps, and batches that went through a backward pass
         self.worker: int | None = None
         self.skipped: Any = None
@@ -62,24 +76,48 @@ class StepTimes:
         """Whether any of its work is done."""
         return bool(self.micro or self.updates or self.losses)
 
+    def feed(self, known: tuple[int, int] | None) -> None:
+        """A micro-batch, by samples and tokens."""
+        if known is None:
+            self.fed_unknown, self.fed, self.tokens = True, 0, 0
+        elif not self.fed_unknown:
+            self.fed += known[0]
+            self.tokens += known[1]
+
     def add(self, unit: Unit) -> None:
         """Take in a unit of its work."""
         self.taken.add(unit.taken)
         self.fetched += unit.fetched
         self.samples += unit.samples
-        self.fed += unit.fed
-        self.tokens += unit.tokens
         self.source = unit.source or self.source
+
+    def precede(self, first: "StepTimes") -> None:
+        """The step began with what seemed to be one of its own."""
+        self.began, self.mark = first.began, first.mark
+        self.away += first.away
+        first.taken.add(self.taken)
+        self.taken = first.taken
+        later = {(updates + first.updates, n): values for (updates, n), values in self.losses.items()}
+        self.losses = {**first.losses, **later}
+        self.lrs, self.micro = first.lrs or self.lrs, first.micro
+        self.optimizers |= first.optimizers
+        self.fetched += first.fetched
+        self.samples += first.samples
+        self.fed, self.tokens, self.fed_unknown = first.fed, first.tokens, first.fed_unknown
+        self.updates += first.updates
+        self.worker, self.skipped = first.worker, first.skipped
+        self.source = self.source or first.source
 
     @property
     def batches(self) -> int | None:
         """Batches of the step; those that were fetched ahead of it belong to others."""
-        return (self.micro if self.source is not None and self.source.ahead else self.fetched) or None
+        return (self.micro if self.source is None or self.source.ahead else self.fetched) or None
 
     @property
     def seen(self) -> int | None:
-        """Samples of the step."""
-        return (self.fed if self.source is None or self.source.ahead else self.samples) or None
+        """Samples of the step: of its loader's batches, or what the modules were given."""
+        counted = self.source is not None and not self.source.ahead and self.source.batched
+        return (self.samples if counted else 0) or self.fed or None
 
 
 class EpochTimes:

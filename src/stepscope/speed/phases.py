@@ -88,7 +88,12 @@ class Phases:
         self._root = self._here = Node("", None)
         self._by_name: dict[str, Phase] = {}
         self._nodes: list[Node] = []
+        self.left = 0  # when a phase was left for the last time
         self._auto: list[tuple[Node | None, Node | None]] = []  # entered, and what was stopped for it
+
+    def move(self) -> None:
+        """From now on the phases are those of the thread that calls."""
+        self._thread = get_ident()
 
     def phase(self, name: str) -> Phase:
         """The phase of a name, to be used with `with`."""
@@ -140,6 +145,7 @@ class Phases:
     def _stop(self, node: Node, now: int, count: int = 1) -> None:
         node.ns += now - node.began
         node.count += count
+        self.left = now
         if node.event is not None and self.device is not None:
             node.spans.append((node.event, self.device.mark_end(node.event)))
             node.event = None

@@ -1,14 +1,15 @@
 """The modules that a training calls: the outermost ones that hold its optimizers' parameters.
 
-    roots = Roots(called)            # called(call, module, args, kwargs) stands around each of their calls
-    roots.find()                     # one sweep over the living objects
+    roots = Roots(listens, begins, ends)    # begins(module, args, kwargs) and ends(error) stand around their calls
+    roots.find()                            # one sweep over the living objects
     roots.release()
 
 A compiled wrapper, DDP or a user's own model is found whichever holds the others. Their classes' `__call__` is
-replaced, for these objects alone: an instance keeps nothing of ours.
+replaced, for these objects alone: an instance keeps nothing of ours, and nothing of ours keeps an instance alive.
 """
 
 import gc
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,46 +17,80 @@ import torch
 from torch import nn
 
 parent: Any = super  # of a class that is not known before it runs
-Called = Callable[[Callable[[], Any], Any, Any, Any], Any]
+SWEEPS = 8  # a program that makes new optimizers all the time is not searched each time
+DEPTH = 3
+
+
+class Root:
+    """A module whose calls are watched."""
+
+    __slots__ = ("called", "depth", "module")
+
+    def __init__(self, module: Any, depth: int, forget: Callable[[Any], Any]):
+        self.module, self.depth, self.called = weakref.ref(module, forget), depth, False
 
 
 class Roots:
     """The root modules, and what stands around their calls."""
 
-    def __init__(self, called: Called, on_forward: Callable[[Any, Any, Any], Any] | None = None):
-        self._called, self._on_forward = called, on_forward
-        self._watched: dict[int, Any] = {}
+    def __init__(
+        self,
+        listens: Callable[[], bool],
+        begins: Callable[[Any, Any, Any], Any],
+        ends: Callable[[BaseException | None], Any],
+    ):
+        self._listens, self._begins, self._ends = listens, begins, ends
+        self._watched: dict[int, Root] = {}
+        self._optimizers: dict[int, weakref.ref[Any]] = {}
         self._classes: dict[type, Any] = {}
         self._parameters: set[int] = set()
         self._inside = False  # a root's call
-        self.found: list[Any] = []
-        self.optimizers: list[Any] = []
+        self._sweeps = 0
 
-    def find(self, optimizers: Iterable[Any] | None = None) -> None:
-        """Look for the modules of these optimizers; of all that live, where none are given."""
-        if optimizers is None:
-            optimizers = [o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer)]
-        new = [o for o in optimizers if not any(o is known for known in self.optimizers)]
-        if not new:
-            return
-        self.optimizers += new
-        held = {id(p) for o in new for group in o.param_groups for p in group["params"]}
-        if held <= self._parameters:
-            return
-        self._parameters |= held
-        self.watch(_outermost(self._parameters))
+    @property
+    def found(self) -> list[Any]:
+        """The modules that are watched."""
+        return [module for root in list(self._watched.values()) if (module := root.module()) is not None]
 
-    def watch(self, modules: Iterable[Any]) -> None:
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers that are known."""
+        return [optimizer for known in list(self._optimizers.values()) if (optimizer := known()) is not None]
+
+    def find(self, optimizer: Any = None) -> set[int]:
+        """Look for the modules of a new optimizer, and for all that live; the optimizers that are new."""
+        if id(optimizer) in self._optimizers or self._sweeps >= SWEEPS:
+            return set()
+        self._sweeps += 1
+        objects = _living((torch.optim.Optimizer, nn.Module))
+        modules = [o for o in objects if isinstance(o, nn.Module)]
+        new = [o for o in objects if not isinstance(o, nn.Module) and id(o) not in self._optimizers]
+        for each in new:
+            self._optimizers[id(each)] = weakref.ref(each, self._forget(self._optimizers, id(each)))
+        held = {id(p) for o in new for group in getattr(o, "param_groups", ()) for p in group["params"]}
+        if not held <= self._parameters:
+            self._parameters |= held
+            self.watch(_outermost(modules, self._parameters))
+        return {id(o) for o in new}
+
+    def watch(self, modules: Iterable[Any], depth: int = 0) -> None:
         """Stand around the calls of these modules from now on."""
         for module in modules:
             if id(module) not in self._watched and not isinstance(module, torch.jit.ScriptModule):
-                self._watched[id(module)] = module
-                self.found.append(module)
+                self._watched[id(module)] = Root(module, depth, self._forget(self._watched, id(module)))
                 self._wrap(type(module))
 
+    @staticmethod
+    def _forget(known: dict[int, Any], key: int) -> Callable[[Any], None]:
+        return lambda _: known.pop(key, None)
+
     def descend(self) -> None:
-        """The roots are never called (a trainer's shell around the model): watch what they hold as well."""
-        self.watch([child for module in list(self.found) for child in module.children() if self._holds(child)])
+        """Roots that are never called (a trainer's shell around the model): watch what they hold as well."""
+        for root in list(self._watched.values()):
+            module = root.module()
+            if module is not None and not root.called and root.depth < DEPTH:
+                root.called = True  # once is enough
+                self.watch([child for child in module.children() if self._holds(child)], root.depth + 1)
 
     def _holds(self, module: Any) -> bool:
         return any(id(p) in self._parameters for p in module.parameters())
@@ -64,31 +99,37 @@ class Roots:
         if kind in self._classes:
             return
         own = kind.__dict__.get("__call__")
-        watched, around = self._watched, self._around
         of_class: Any = kind
+        watched, begins, ends = self._watched, self._call_begins, self._call_ends
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
             # first of all: code that is being compiled must not see more of us than this
-            if torch.compiler.is_compiling() or id(self) not in watched:
+            if torch.compiler.is_compiling() or id(self) not in watched or not begins(self, args, kwargs):
                 return own(self, *args, **kwargs) if own else parent(of_class, self).__call__(*args, **kwargs)
-            return around(own, of_class, self, args, kwargs)
+            try:
+                result = own(self, *args, **kwargs) if own else parent(of_class, self).__call__(*args, **kwargs)
+            except BaseException as error:
+                ends(error)
+                raise
+            ends(None)
+            return result
 
         self._classes[kind] = (own, __call__)
         setattr(kind, "__call__", __call__)  # noqa: B010 - what mypy knows of types forbids the plain way
 
-    def _around(self, own: Any, kind: Any, module: Any, args: Any, kwargs: Any) -> Any:
-        def call() -> Any:
-            return own(module, *args, **kwargs) if own else parent(kind, module).__call__(*args, **kwargs)
-
-        if self._inside:
-            return call()
+    def _call_begins(self, module: Any, args: Any, kwargs: Any) -> bool:
+        """Whether this call is to be told: by this thread, and not from inside another root."""
+        if self._inside or not self._listens():
+            return False
         self._inside = True
-        try:
-            if self._on_forward is not None:
-                self._on_forward(module, args, kwargs)
-            return self._called(call, module, args, kwargs)
-        finally:
-            self._inside = False
+        if (root := self._watched.get(id(module))) is not None:
+            root.called = True
+        self._begins(module, args, kwargs)
+        return True
+
+    def _call_ends(self, error: BaseException | None) -> None:
+        self._inside = False
+        self._ends(error)
 
     def release(self) -> None:
         """Give the classes their own `__call__` back."""
@@ -97,13 +138,18 @@ class Roots:
                 setattr(kind, "__call__", own) if own is not None else delattr(kind, "__call__")
         self._classes.clear()
         self._watched.clear()
-        self.found.clear()
-        self.optimizers.clear()
+        self._optimizers.clear()
 
 
-def _outermost(parameters: set[int]) -> list[Any]:
-    """The living modules that hold some of these parameters and that no other module holds."""
-    modules = [o for o in gc.get_objects() if issubclass(type(o), nn.Module)]
+def _living(kinds: tuple[type, ...]) -> list[Any]:
+    """The living objects of these kinds, in one sweep whose loops run in C."""
+    objects = gc.get_objects()
+    wanted = {kind for kind in set(map(type, objects)) if issubclass(kind, kinds)}
+    return [o for o in objects if type(o) in wanted]
+
+
+def _outermost(modules: list[Any], parameters: set[int]) -> list[Any]:
+    """Those that hold some of these parameters and that no other holds."""
     inside = {id(child) for module in modules for child in _children(module)}
     tops = [module for module in modules if id(module) not in inside]
     return [module for module in tops if any(id(p) in parameters for p in module.parameters())]
