@@ -45,7 +45,7 @@ check: $(VENV)/.dev  ## what CI calls: format, lint, types, tests, the examples 
 	@$(VENV)/bin/ruff format --check . || { echo "not formatted: make format"; exit 1; }
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/mypy
-	@$(RUN) -m pytest $(ARGS)
+	@$(MAKE) --no-print-directory test
 
 format: $(VENV)/.dev  ## format the code and mend what lint can mend
 	@$(VENV)/bin/ruff format .

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 
 from stepscope import TrainingRunLogger
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun with `&`: then no child would hear a Ctrl-C either
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -97,7 +97,7 @@ def test_what_cannot_be_set_is_an_error_that_helps(code: dict[str, Any], words: 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("verbositi: 1", "did you mean 'verbosity'"),
+        ("verbositi: 1", r"'verbositi' in .*\.yaml; did you mean 'verbosity'"),
         ("- a\n- b", "key: value"),
         ("a: [", "not YAML"),
         ("verbosity: loud", "verbosity 'loud'"),
@@ -111,7 +111,7 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, words: str) -> None:
 
 def test_a_misspelt_variable_is_an_error() -> None:
     """It would have no effect, in silence."""
-    with pytest.raises(StepscopeError, match="'STEPSCOPE_MOD'; did you mean 'mode'"):
+    with pytest.raises(StepscopeError, match="'STEPSCOPE_MOD'; did you mean 'STEPSCOPE_MODE'"):
         settings({}, environ={"STEPSCOPE_MOD": "offline"})
 
 

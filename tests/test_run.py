@@ -101,6 +101,8 @@ def test_what_is_no_number_is_refused_by_name(make_run: Make, value: Any) -> Non
         (lambda run: run.log_step("3"), "text"),
         (lambda run: run.log_step(None), "step"),
         (lambda run: run.log_step(2**64), "64 bits"),
+        (lambda run: run.log_step(2**63), "64 bits with a sign"),
+        (lambda run: run.log({"a": 1.0}, step=2**63), "64 bits with a sign"),
         (lambda run: run.log_step(1, tokens=2**64), "64 bits"),
         (lambda run: run.log_step(1, 1.0, 2**64, 1, 1.0, 1.0, 1.0), "64 bits"),
         (lambda run: run.log_step(-1, *STEP), "negative"),

@@ -180,7 +180,8 @@ def test_folders_for_wandb_sync_make_one_run(tmp_path: Path) -> None:
     done = bring(path, "wandb")
     with WandbServer() as server:
         command = [str(Path(sys.executable).parent / "wandb"), "sync", *done.parts]
-        subprocess.run(command, env={**os.environ, **server.environment}, capture_output=True, check=True, timeout=60)
+        environment = {**os.environ, **server.environment}
+        subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True, timeout=60)
     assert [(row["_step"], row["trainer/step"]) for row in server.rows["9f2c-offline"]] == [(s, s) for s in range(25)]
     assert server.exit_codes["9f2c-offline"] == 1
 

@@ -7,7 +7,7 @@ A key that does not exist is an error that names the nearest one that does.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
@@ -77,7 +77,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """The settings among the environment's variables."""
     ours = {k: v for k, v in environ.items() if k.startswith(PREFIX) and k != CONFIG_FILE and v}
     found = {key[len(PREFIX) :].lower(): value for key, value in ours.items()}
-    _known(found, "environment variable", lambda key: PREFIX + key.upper())
+    _known(found, "environment variable", spell=lambda key: PREFIX + key.upper())
     numbers = {key for key, type_ in _types().items() if not _is_text(type_)}
     return {key: _from_text(value) if key in numbers else value for key, value in found.items()}
 
@@ -97,7 +97,7 @@ def from_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise BadValue(f"{path} is not YAML: {error}") from error
     if not isinstance(data, dict):
         raise BadValue(f"{path} must hold `key: value` lines, not {show(data)}")
-    _known(data, f"key in {path}")
+    _known(data, "key", f" in {path}")
     texts = {key for key, type_ in _types().items() if _is_text(type_)} - {"report_to"}
     return {
         key: str(value) if key in texts and isinstance(value, (int, float)) else value
@@ -106,10 +106,11 @@ def from_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-def _known(keys: Mapping[str, Any], what: str, spell: Any = str) -> None:
+def _known(keys: Mapping[str, Any], what: str, where: str = "", spell: Callable[[Any], str] = str) -> None:
+    known = Settings.__struct_fields__
     for key in keys:
-        if key not in Settings.__struct_fields__:
-            raise UnknownSetting(f"unknown {what} {spell(key)!r}{nearest(key, Settings.__struct_fields__)}")
+        if key not in known:
+            raise UnknownSetting(f"unknown {what} {spell(key)!r}{where}{nearest(spell(key), map(spell, known))}")
 
 
 def _types() -> dict[str, Any]:

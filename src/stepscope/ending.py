@@ -151,8 +151,14 @@ def _guard_against_hang() -> None:
         os.close(reader)
         os.close(writer)
         return
+    try:
+        threading.Thread(target=_await_signal, args=(reader,), name="stepscope-sigterm", daemon=True).start()
+    except RuntimeError:  # none can be started at the end of the interpreter
+        signal.set_wakeup_fd(-1)
+        os.close(reader)
+        os.close(writer)
+        return
     _guarded = True
-    threading.Thread(target=_await_signal, args=(reader,), name="stepscope-sigterm", daemon=True).start()
 
 
 def _await_signal(reader: int) -> None:

@@ -19,6 +19,7 @@ from .scalars import integer, is_tensor, real
 
 Check = Callable[[Any, str], Any]
 STAMPED = {"time", "step"}  # by the run
+LARGEST_STEP = 2**63  # readers keep the steps of a series as signed integers
 
 
 def text(value: Any, name: str) -> str:
@@ -124,4 +125,6 @@ def step_number(step: Any) -> int:
         raise BadType("step must be a number of the host: it orders the records; keep a Python counter")
     if number < 0:
         raise BadValue(f"step must not be negative: {show(step)}; count from 0 or 1")
+    if number >= LARGEST_STEP:
+        raise BadValue(f"step does not fit into 64 bits with a sign: {show(step)}; count from 0 or 1")
     return int(number)

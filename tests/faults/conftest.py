@@ -61,7 +61,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("STEPSCOPE_")}
 
     def begin(*parts: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-c", "\n".join(map(dedent, (PREAMBLE, *parts)))]
+        calm = ("-W", "ignore::DeprecationWarning:__main__")  # Python 3.12 warns of each fork beside a thread
+        command = [sys.executable, *calm, "-c", "\n".join(map(dedent, (PREAMBLE, *parts)))]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         running.append(subprocess.Popen(command, cwd=tmp_path, env=env, **pipes))  # type: ignore[call-overload]
         return running[-1]

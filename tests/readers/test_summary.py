@@ -113,6 +113,14 @@ def test_a_foreign_file_has_no_known_end(tmp_path):
     assert found.idle_s == pytest.approx(3 * 3600, abs=1)
 
 
+def test_a_foreign_step_that_is_no_number_of_steps_is_left_out(tmp_path):
+    """Beyond what a column holds: the summary of the others stands."""
+    path = tmp_path / "log.json"
+    lines = (f'{{"log":"step","time":"2026-01-15T08:00:00","step":{n},"loss":{n % 7}}}' for n in (1, 2**63, 10**30))
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    assert summarize(read_run(path), NOW).loss == Curve(1, 1.0, 1.0, 1.0, 1, 1.0, 1, 0)
+
+
 def test_time_left_is_told_of_a_running_run(summary):
     """The steps that remain times the typical step; of a run that ended, nothing remains."""
     steps = [step(n, minute=58, duration_ms=2000) for n in range(1, 11)]

@@ -240,6 +240,22 @@ def test_nothing_is_taken_after_the_end() -> None:
     assert (sink.records, said) == ([], [])
 
 
+def test_where_no_thread_can_start_it_says_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the end of the interpreter: the run goes on, and its end does not wait."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    said: list[Trouble] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        backend = background(Memory(), said)
+    backend.write(Step(step=1))
+    assert backend.close(60) == 1
+    assert [rule for rule, _, _ in said] == ["far-lost"]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # Python 3.12 warns of each such fork
 def test_a_forked_child_leaves_it_alone() -> None:
     """It writes nothing, and does not wait at its end."""
     sink = Memory()

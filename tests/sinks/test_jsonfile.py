@@ -237,6 +237,8 @@ def test_a_file_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         JsonFile.create(tmp_path)
     with pytest.raises(RunFileError, match="choose another log_file"):
         JsonFile.create("/proc/nowhere/a.json")
+    with pytest.raises(RunFileError, match=r"cannot make .*x{300}\.json: File name too long"):
+        JsonFile.create(tmp_path / f"{'x' * 300}.json")
     (tmp_path / "text.json").write_text("hello")
     with pytest.raises(RunFileError, match="does not begin with"):
         JsonFile.resume(tmp_path / "text.json")

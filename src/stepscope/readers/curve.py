@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from operator import attrgetter
 from statistics import median
+from sys import maxsize
 from typing import NamedTuple
 
 import msgspec
@@ -46,7 +47,7 @@ def columns(records: Iterable[StepRecord], names: Sequence[str]) -> dict[str, Co
     for record in records:
         for get, add_step, add_value in takers:
             value = get(record)
-            if value is not None:
+            if value is not None and -maxsize <= record.step <= maxsize:  # what a foreign file calls a step
                 add_step(record.step)
                 add_value(value)
     return found

@@ -64,7 +64,10 @@ class Background:
         self._stopping, self._done = Event(), Event()
         self._told = False
         self._thread = Thread(target=self._work, name=f"stepscope-{name}", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # none can be started at the end of the interpreter: what is handed over counts as lost
+            self._done.set()
 
     def write(self, record: Record) -> None:
         """Hand a record over."""

@@ -39,15 +39,16 @@ def shown(path: Path) -> str:
 def checked(path: str | os.PathLike[str]) -> Path:
     """`path` as an absolute one whose folder exists; raises where no file can be made."""
     file = absolute(path)
+    what = f"the folder {shown(file.parent)}"
     try:
-        if file.is_dir():
-            raise BadValue(f"{path} is a folder; give the name of a file in it, as {Path(path) / 'training.json'}")
         file.parent.mkdir(parents=True, exist_ok=True)
-    except BadValue:
-        raise
+        what = shown(file)
+        is_folder = file.is_dir()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise RunFileError(f"cannot make the folder {shown(file.parent)}: {why}; {ADVICE}") from error
+        raise RunFileError(f"cannot make {what}: {why}; {ADVICE}") from error
+    if is_folder:
+        raise BadValue(f"{path} is a folder; give the name of a file in it, as {Path(path) / 'training.json'}")
     return file
 
 

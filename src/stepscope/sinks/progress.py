@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from math import isfinite
 from statistics import median
@@ -129,7 +130,8 @@ class Waiting:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         if is_terminal():
-            threading.Thread(target=self._tick, name="stepscope-waiting", daemon=True).start()
+            with suppress(RuntimeError):  # none can be started at the end of the interpreter
+                threading.Thread(target=self._tick, name="stepscope-waiting", daemon=True).start()
 
     def before_print(self) -> None:
         """Make room for a line."""
