@@ -102,26 +102,37 @@ def test_whatever_takes_the_records_raises_it_goes_on(start):
     assert sampler.failures >= 2
 
 
-def test_closing_takes_a_last_reading(start):
-    """What happened since the last turn is not lost."""
-    clock, found = [0.0], []
-    sampler = start(lambda: [System()], found.append, interval_s=100.0, clock=lambda: clock[0])
+def test_a_short_run_gets_a_second_reading(start):
+    """Rates need two; and what happened since the first is not lost."""
+    found = []
+    sampler = start(lambda: [System()], found.append, interval_s=100.0)
     until(lambda: found)
-    clock[0] = 51.0
     assert sampler.close()
+    assert len(found) == 2
+    sampler.close()
     assert len(found) == 2
     assert not sampler._thread.is_alive() or sampler._thread.join(PATIENCE_S) is None
 
 
-def test_closing_right_after_a_reading_takes_none(start):
-    """Two records of the same moment tell nothing."""
+@pytest.mark.parametrize(("since", "more"), [(0.79, 0), (0.81, 1)])
+def test_closing_takes_a_last_reading_when_a_turn_is_almost_over(since, more):
+    """Two records of nearly the same moment tell nothing: the last turn must be four fifths over."""
     clock, found = [0.0], []
-    sampler = start(lambda: [System()], found.append, interval_s=100.0, clock=lambda: clock[0])
-    until(lambda: found)
-    clock[0] = 49.0
+
+    class Stopped(Event):
+        def wait(self, timeout=None):
+            clock[0] += (timeout or 0.0) if len(found) < 2 else since
+            if len(found) == 2:
+                self.set()
+            return self.is_set()
+
+    sampler = Sampler(list, found.append, interval_s=1.0)
     sampler.close()
-    sampler.close()
-    assert len(found) == 1
+    found.clear()
+    sampler._stopping, sampler._clock, sampler._done = Stopped(), lambda: clock[0], Event()
+    sampler._read, sampler._abandoned = lambda: [System()], Event()
+    sampler._work()
+    assert len(found) == 2 + more
 
 
 def test_a_reading_that_hangs_holds_nobody():

@@ -9,7 +9,7 @@ import stepscope
 from .absence import command
 from .rows import rows
 
-MOE = pytest.mark.waits("stepscope.router_statistics", "stepscope doctor", "stepscope.watch")
+MOE = pytest.mark.waits("stepscope.router_statistics")
 
 
 def statistics(logits, **options):

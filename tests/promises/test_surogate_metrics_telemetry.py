@@ -7,7 +7,7 @@ import stepscope
 from .absence import command
 from .rows import rows
 
-NORMS = pytest.mark.waits("stepscope.gradient_norms", "stepscope.watch")
+NORMS = pytest.mark.waits("stepscope.gradient_norms")
 ALWAYS_KNOWN = ("clock", "max_clock", "power", "temperature", "dram_free")
 SEGMENTS = {f"memory-{name}": name for name in ("weights", "gradients", "optimizer", "activations")}
 

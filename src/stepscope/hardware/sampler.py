@@ -63,8 +63,8 @@ class Sampler:
                 # the next turn that is still to come: a slow reading skips turns, it does not pile them up
                 turn = 1 + max(turn, int((self._clock() - begin) / self._interval_s))
                 self._stopping.wait(max(0.0, begin + turn * self._interval_s - self._clock()))
-            if self._clock() - self._last > self._interval_s / 2:
-                self._sample()
+            if turn <= 1 or self._clock() - self._last > 0.8 * self._interval_s:
+                self._sample()  # rates need two readings, so a short run gets a second one
         finally:
             self._done.set()
 

@@ -12,7 +12,6 @@ Whatever fails in here is said once, and the training goes on unwatched.
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from threading import main_thread
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..diagnose.card import card
+from ..records import Event
 from ..run import TrainingRunLogger
 from ..speed.device_clock import DeviceClock
 from ..speed.hooks import Hooks
@@ -74,7 +74,7 @@ class Scope:
         self._phases = Phases(self._device, on_trouble=self._trouble)
         self._memory = MemoryWatch(model, optimizer) if options.memory else None
         self._estimate = Estimate(options.peaks, self._note, options.speed_of_light)
-        self._held: tuple[StepTimes, EpochTimes | None] | None = None
+        self._held: list[Timed] = []  # the step that is just over, and what came behind it
         self._loop = Loop(self._phases, self._on_step, self._on_outside, self._on_epoch)
         self._hooks = Hooks(self._loop, self._trouble, self._estimate.see, self._moment, self.failed, self._phases.move)
         if not callable(run):
@@ -145,11 +145,6 @@ class Scope:
         if self._options.owns_run:
             run.close()
 
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether the training runs in another thread than the main one."""
-        return self._open and self._hooks.thread != main_thread().ident
-
     def forsake(self) -> None:
         """Leave without a word: a forked child is not the process that is watched."""
         self._open = False
@@ -188,22 +183,22 @@ class Scope:
         if self._run is None and self._make_run is not None:
             self._begin(self._make_run())
         self._flush()
-        self._held = (step, epoch)
+        self._held = [Timed("step", step, epoch, step.taken, step.duration, step.interval)]
         if not self._loop.explicit:
             self._flush()  # else the program may log the step behind the bracket, with its number
         self._measure_memory()
         self._count_operations()
 
     def _flush(self) -> None:
-        if self._held is not None:
-            (step, epoch), self._held = self._held, None
-            self._timeline.put(Timed("step", step, epoch, step.taken, step.duration, step.interval))
+        held, self._held = self._held, []
+        for timed in held:
+            self._timeline.put(timed)
 
     def _on_outside(self, taken: Taken, epoch: EpochTimes | None) -> None:
         if self._run is None:
             return
-        self._flush()
-        self._timeline.put(Timed("outside", None, epoch, taken, 0))
+        timed = Timed("outside", None, epoch, taken, 0)
+        self._held.append(timed) if self._held else self._timeline.put(timed)
 
     def _on_epoch(self, epoch: EpochTimes) -> None:
         if self._run is None:
@@ -262,7 +257,7 @@ class Scope:
 
     def _note(self, rule: str, message: str) -> None:
         """Something cannot be known."""
-        self._say(lambda run: run.event(message, rule=rule))
+        self._say(lambda run: run.enter(Event(rule=rule, message=message), self.teller.step))
 
     def _say(self, say: Callable[[TrainingRunLogger], Any]) -> None:
         self._early.append(say) if self._run is None else say(self._run)
