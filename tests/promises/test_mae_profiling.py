@@ -1,6 +1,6 @@
 """What the document on *MAE profiling* promises to track: its 37 names, and what their numbers mean."""
 
-import statistics
+import re
 
 import pytest
 
@@ -100,10 +100,10 @@ def test_throughput_is_that_of_the_epoch(profiled):
 @pytest.mark.promise("mae/share-other")
 def test_shares_of_an_epoch_add_up(profiled):
     """“time unaccounted for (overhead)” is what is left to 100 %, and never negative."""
-    shares = {name: profiled.values(name)[-1] for name in SHARES.values()}
-    fetched = statistics.fmean(profiled.values("data_generation_time")) * 20 / profiled.values("epoch_total_time")[-1]
-    assert sum(shares.values()) + 100 * fetched == pytest.approx(100, abs=2)
-    assert shares["epoch_other_percentage"] >= 0
+    found = {tag: points[-1][1] for tag, points in profiled.tags.items() if re.search(r"/epoch_[^/]*_percentage$", tag)}
+    assert {f"profiling/{name}" for name in SHARES.values()} <= set(found)
+    assert sum(found.values()) == pytest.approx(100, abs=0.01)  # the wait for data is one of them
+    assert found["profiling/epoch_other_percentage"] >= 0
 
 
 @pytest.mark.promise("mae/bottleneck-data", "mae/bottleneck-data-severity", "mae/data-generation-share")
