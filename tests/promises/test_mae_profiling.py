@@ -100,10 +100,12 @@ def test_throughput_is_that_of_the_epoch(profiled):
 @pytest.mark.promise("mae/share-other")
 def test_shares_of_an_epoch_add_up(profiled):
     """“time unaccounted for (overhead)” is what is left to 100 %, and never negative."""
-    found = {tag: points[-1][1] for tag, points in profiled.tags.items() if re.search(r"/epoch_[^/]*_percentage$", tag)}
-    assert {f"profiling/{name}" for name in SHARES.values()} <= set(found)
-    assert sum(found.values()) == pytest.approx(100, abs=0.01)  # the wait for data is one of them
-    assert found["profiling/epoch_other_percentage"] >= 0
+    shares = {tag: dict(points) for tag, points in profiled.tags.items() if re.search(r"/epoch_\w*_percentage$", tag)}
+    for step in (20, 40):
+        found = {tag: points[step] for tag, points in shares.items() if step in points}
+        assert {f"profiling/{name}" for name in SHARES.values()} <= set(found)
+        assert sum(found.values()) == pytest.approx(100, abs=0.01)  # the wait for data is one of them
+        assert found["profiling/epoch_other_percentage"] >= 0
 
 
 @pytest.mark.promise("mae/bottleneck-data", "mae/bottleneck-data-severity", "mae/data-generation-share")

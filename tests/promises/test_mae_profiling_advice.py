@@ -8,7 +8,6 @@ from .absence import command
 from .profiled import profile
 from .rows import rows
 
-
 DATA = {
     "rule-data-workers": "Increase `num_workers` in DataLoader",
     "rule-data-faster": "Use faster data generation (pre-computed vs on-the-fly)",

@@ -7,7 +7,6 @@ import pytest
 from .profiled import profile
 from .rows import rows
 
-
 # The document's lines with any number in place of its own. Mended: the emoji, which is mis-encoded there, and the
 # colons of ema_update and other/overhead, which stand one or two columns to the left of the others.
 SHARE = r" {1,2}\d{1,3}\.\d% \( *\d+\.\d\ds\)"
