@@ -86,11 +86,6 @@ class Auto:
         if self._open:
             self._begin()
 
-    @property
-    def trains_elsewhere(self) -> bool:
-        """Whether the training runs in another thread than the main one."""
-        return self.scope is not None and self.scope.is_elsewhere
-
     def card(self) -> list[str]:
         """The end of the newest training in a screen of lines; empty where nothing was seen."""
         return self._told.card() if self._told is not None else []

@@ -9,6 +9,7 @@ import builtins
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
@@ -74,8 +75,8 @@ def run_script(words: list[str]) -> int:
         show_without_us(error)
         raise
     finally:
-        if not watching.trains_elsewhere:
-            _close(watching, *how)
+        if not any(thread.is_alive() and not thread.daemon for thread in threading.enumerate()[1:]):
+            _close(watching, *how)  # else one of them may train
         atexit.register(_end, watching, *how)  # behind what Python says, and behind the script's own threads
 
 

@@ -52,8 +52,8 @@ class Hooks:
         """`on_move` is called when the training turns out to run in another thread than this one."""
         self._loop, self._on_trouble, self._on_moment, self._on_error = loop, on_trouble, on_moment, on_error
         self._on_forward, self._on_move = on_forward, on_move
-        self.thread, self._settled = get_ident(), False
-        self._patches = Patches(self._listens)
+        self._thread, self._settled = get_ident(), False
+        self._patches = Patches()
         self._handles: list[Any] = []
         self._losses = Losses()
         self._stepped = False  # an optimizer, inside a gradient scaler's step
@@ -65,7 +65,7 @@ class Hooks:
         """Begin to listen."""
         self._hook(register_optimizer_step_pre_hook, self._update_begins)
         self._hook(register_optimizer_step_post_hook, self._update_ends)
-        self._around(torch.Tensor, "backward", self._backward_begins, self._backward_ends)
+        self._around(torch.Tensor, "backward", self._backward_begins, self._backward_ends, self._starts)
         self._around(DataLoader, "__iter__", self._iterator_begins, self._iterator_ends)
         self._around(_BaseDataLoaderIter, "__next__", self._fetch_begins, self._fetch_ends)
         self._around(GradScaler, "scale", lambda scaler, outputs: (scaler, outputs), self._losses.scaled)
@@ -77,14 +77,21 @@ class Hooks:
         told = self._told(call)
 
         def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if self._listens(starts=True):
+            if self._starts():
                 told(optimizer)
 
         hook._torchdynamo_disable = True  # type: ignore[attr-defined]  # runs between a compiled optimizer's graphs
         self._handles.append(register(hook))
 
-    def _around(self, owner: type, name: str, begins: Callable[..., Any], ends: Callable[..., Any]) -> None:
-        self._patches.around(owner, name, self._told(begins), self._told(ends))
+    def _around(
+        self,
+        owner: type,
+        name: str,
+        begins: Callable[..., Any],
+        ends: Callable[..., Any],
+        listens: Callable[[], bool] | None = None,
+    ) -> None:
+        self._patches.around(owner, name, listens or self._listens, self._told(begins), self._told(ends))
 
     def watch_transfers(self) -> None:
         """Time what moves from one device to another."""
@@ -100,16 +107,18 @@ class Hooks:
         self._patches.undo()
         self.roots.release()
 
-    def _listens(self, starts: bool = False) -> bool:
-        """Whether this thread is the training's: the first in which something learns."""
-        if get_ident() == self.thread:
-            self._settled = self._settled or starts
-            return True
-        if self._settled or not starts:
-            return False
-        self.thread, self._settled = get_ident(), True
-        self._on_move()
-        return True
+    def _listens(self) -> bool:
+        """Whether this thread is the training's."""
+        return get_ident() == self._thread
+
+    def _starts(self) -> bool:
+        """The same; it is the first in which something learns."""
+        if not self._settled:
+            self._settled = True
+            if get_ident() != self._thread:
+                self._thread = get_ident()
+                self._on_move()
+        return get_ident() == self._thread
 
     def _told(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """`call` without its exceptions: None where it fails."""

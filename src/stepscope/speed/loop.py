@@ -41,6 +41,7 @@ class Loop:
         self._fetching = 0  # fetches inside fetches
         self._nested: list[bool] = []
         self.updating = 0  # optimizers inside optimizers
+        self._joining: tuple[int, list[Any]] | None = None  # the optimizer that begins its step, and its rates
         self._heard = False  # a backward pass inside the update that is under way
         self._slot = (0, -1)  # updates in this step so far, losses since the last forward pass
         self._new_batch = True  # a forward pass or a fetch since the last backward pass
@@ -103,6 +104,7 @@ class Loop:
         alone = so_far.unit.forward and not (so_far.unit.trains or so_far.unit.backward or so_far.unit.fetched)
         if not so_far.within and (so_far.stepped or (alone and not is_open)):
             self._boundary(within_iteration=not evaluates)
+        self._join()
         if so_far.within or not is_open:
             so_far.unit.forward = so_far.step.forward = True
             so_far.unit.trains = so_far.unit.trains and not evaluates
@@ -116,6 +118,7 @@ class Loop:
         so_far = self._so_far
         if so_far.stepped and not (so_far.step.forward or self.updating or so_far.within):
             self._boundary(within_iteration=True)  # the forward pass before it could not be seen
+        self._join()
         so_far.unit.backward = True
         so_far.feeds_training()
         if not (self.updating and self._heard):
@@ -179,14 +182,22 @@ class Loop:
             repeats = optimizer in so_far.step.optimizers and not so_far.step.forward
             if so_far.stepped and repeats and not so_far.within:
                 self._boundary(within_iteration=True)  # nothing but updates can be seen
-            so_far.joins(optimizer)
-            self._slot = (so_far.step.updates, self._slot[1])
+            self._joining = (optimizer, lrs)
             self._heard = False
             self._phases.enter_auto("optimizer_step")
-        so_far.step.lrs = so_far.step.lrs or lrs
+
+    def _join(self) -> None:
+        """The update is part of this step: where its closure begins a forward pass, the step before has ended."""
+        if self._joining is not None:
+            (optimizer, lrs), self._joining = self._joining, None
+            step = self._so_far.step
+            self._so_far.joins(optimizer)
+            step.lrs = step.lrs or lrs
+            self._slot = (step.updates, self._slot[1])
 
     def update_ends(self, skipped: Any = None) -> None:
         """It has stepped; `skipped` says whether the scaler left it out."""
+        self._join()
         step = self._so_far.step
         if skipped is not None and step.skipped is not True:
             step.skipped = skipped
@@ -199,7 +210,7 @@ class Loop:
 
     def update_failed(self) -> None:
         """An optimizer raised, and the program went on: that step is none."""
-        self.updating = 0
+        self.updating, self._joining = 0, None
         self._phases.leave_auto()
         self._so_far.abandon()
         self._restart()
@@ -232,8 +243,11 @@ class Loop:
         self._so_far.close()
 
     def _boundary(self, source: Source | None = None, within_iteration: bool = False) -> None:
+        unit = self._so_far.unit
         if self._so_far.boundary(source, within_iteration):
             self._restart()
+        elif unit is not self._so_far.unit:
+            self._fed.clear()  # what an evaluation was given
 
     def _restart(self) -> None:
         """A new step."""

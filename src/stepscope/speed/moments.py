@@ -49,6 +49,11 @@ class Unit:
         """Whether its batches wait for what comes."""
         return bool(self.fetched) and not (self.forward or self.backward or self.update)
 
+    @property
+    def expects_backward(self) -> bool:
+        """Whether a forward pass that trains waits for its backward pass."""
+        return self.forward and self.trains and not (self.backward or self.update or self.failed)
+
 
 class StepTimes:
     """One step: its times, its losses, and what it worked on."""

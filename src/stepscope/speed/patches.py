@@ -1,7 +1,7 @@
 """Stands around methods of classes, until it is taken away.
 
     patches = Patches()
-    patches.around(torch.Tensor, "backward", begins, ends)   # ends(begins(self, …), result, error)
+    patches.around(torch.Tensor, "backward", listens, begins, ends)   # ends(begins(self, …), result, error)
     patches.undo()
 
 One frame of ours lies on the stack while the method runs, and code that is being compiled sees none of it.
@@ -20,15 +20,13 @@ Ends = Callable[[Any, Any, BaseException | None], Any]
 class Patches:
     """The methods that are replaced, each with what it was."""
 
-    def __init__(self, listens: Callable[[], bool]):
-        """Nothing of ours is called where `listens` says no: in another thread."""
-        self._listens = listens
+    def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
-    def around(self, owner: type, name: str, begins: Begins, ends: Ends) -> None:
-        """Call `begins` before the method and `ends` behind it; neither may raise."""
+    def around(self, owner: type, name: str, listens: Callable[[], bool], begins: Begins, ends: Ends) -> None:
+        """Call `begins` before the method and `ends` behind it, where `listens` says so; none of them may raise."""
         original, own = getattr(owner, name), owner.__dict__.get(name)
-        listens, undone = self._listens, self._undo
+        undone = self._undo
 
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:

@@ -101,10 +101,8 @@ class Stretches:
         """Work ends here: of training it goes to the step, else to the epoch; whether a step has ended."""
         self._absorb()
         unit = self.unit
-        if unit.only_fetched and ended is None and (source is None or source is unit.source):
-            if source is not None:
-                source.ahead = True
-            return False  # what was fetched is for what comes
+        if ended is None and (unit.only_fetched or unit.expects_backward) and self._goes_on(source):
+            return False
         now, mark = self.now() if ended is None else (ended, None)
         self.unit = Unit(now, mark)
         trained = (unit.backward or unit.update) and not unit.failed and (self.within or not self.explicit)
@@ -118,6 +116,15 @@ class Stretches:
             return True
         if not trained:
             self.stepped = False
+        return False
+
+    def _goes_on(self, source: Source | None) -> bool:
+        """Whether the unit does, with one more batch: what was fetched is for what comes."""
+        if source is None:
+            return self.unit.only_fetched
+        if source is self.unit.source and (self.unit.only_fetched or source is self._training):
+            source.ahead = True
+            return True
         return False
 
     def _absorb(self) -> None:
@@ -166,7 +173,8 @@ class Stretches:
     def _tell(self, step: StepTimes, epoch: EpochTimes | None) -> None:
         if epoch is not None:
             epoch.micro += step.micro
-            step.epoch = epoch.progress(step.source)
+            ahead = self._training if self._training is not None and self._training.ahead else None
+            step.epoch = epoch.progress(step.source or ahead)
         began = self._clock()
         self._on_step(step, epoch)
         if self._clock() - began > ONE_OFF_NS and not self.step.has_begun and not self.unit.taken:
