@@ -13,7 +13,11 @@ import sys
 
 from .report import ROOT
 
-NAMES = ("import_time", "log_call", "read_million", "backend_hangs", "kills")
+NAMES = (
+    *("import_time", "log_call", "read_million", "backend_hangs", "kills"),
+    *("phase_cost", "watch_overhead", "planted_sleeps", "planted_faults"),
+    *("gpu_log_call", "gpu_watch", "gpu_device_time", "gpu_memory"),
+)
 
 
 def main() -> int:
