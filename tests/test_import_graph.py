@@ -67,7 +67,7 @@ TABLE = {
     "automatic": May(f"{ROOT} run ending", late="torch monitor.scope"),
     "integrations": May(f"{ROOT} run monitor integrations", late="torch transformers lightning accelerate"),
     # the other side of the file
-    "readers": May(f"{ROOT} diagnose tags readers", "msgspec", late="pyarrow"),
+    "readers": May(f"{ROOT} diagnose tags profiling_tags readers", "msgspec", late="pyarrow"),
     "dashboard": May(f"{ROOT} readers dashboard", "starlette uvicorn msgspec"),
     "cli": May(f"{ROOT} __init__ tags readers sinks cli", "msgspec typer click rich", late="* pyarrow torch"),
 }

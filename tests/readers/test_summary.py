@@ -10,7 +10,7 @@ from stepscope.codec import encode
 from stepscope.readers.curve import Column, Curve, columns, curve
 from stepscope.readers.run_file import read_run
 from stepscope.readers.summary import rank_events, summarize
-from stepscope.records import End, Eval, Event, Gpu, Header, Rewind, Step
+from stepscope.records import End, Epoch, Eval, Event, Gpu, Header, Rewind, Spent, Step
 
 NOW = datetime(2026, 1, 15, 11, 0, 0, tzinfo=UTC)
 
@@ -175,3 +175,13 @@ def test_an_empty_run_knows_nothing(summary):
         Curve(),
         None,
     )
+
+
+def test_where_the_newest_epochs_time_went(summary):
+    """Its phases and what is left, in percent; nothing where no epoch was timed."""
+    records = [
+        Epoch(step=9 * n, epoch=n, total_ms=100.0, phases=[Spent(name="forward_pass", ms=ms)], other_ms=100 - ms)
+        for n, ms in ((1, 50.0), (2, 25.0))
+    ]
+    assert summary(Header(), *records).shares == {"forward_pass": 25.0, "other": 75.0}
+    assert summary(Header()).shares == {}

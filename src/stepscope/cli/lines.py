@@ -25,6 +25,7 @@ def lines(run: Summary, header: Header | None) -> list[tuple[str, str]]:
         ("Eval", curve_line(run.eval) + (f" · {count(run.eval.count, 'evaluation')}" if run.eval.count else "")),
         ("Gradient", _norm(run.norm)),
         ("Speed", _speed(run)),
+        ("Time", _join(*(f"{name} {share:.0f} %" for name, share in run.shares.items() if share >= 0.5))),
         *((_gpu_label(gpu, run), _gpu(gpu)) for gpu in run.gpus[:GPUS_SHOWN]),
         ("GPUs", f"{len(run.gpus) - GPUS_SHOWN} more, see --json" if len(run.gpus) > GPUS_SHOWN else ""),
         ("Rewinds", ", ".join(f"from step {jump.from_step} to {jump.to_step}" for jump in run.rewinds)),

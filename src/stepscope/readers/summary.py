@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ..records import Event, Header, Rewind, Step
+from ..profiling_tags import shares
+from ..records import Epoch, Event, Header, Rewind, Step
 from .alive import writer_alive
 from .curve import Column, Curve, columns, curve, typical
 from .gpus import GpuSummary, gpus
@@ -79,6 +80,7 @@ class Summary(msgspec.Struct, frozen=True):
     eval: Curve
     norm: Curve
     speed: Speed
+    shares: dict[str, float]
     gpus: list[GpuSummary]
     events: list[EventGroup]
     rewinds: list[Jump]
@@ -125,11 +127,18 @@ def summarize(run: Run, now: datetime | None = None) -> Summary:
         eval=curve(columns(run.evals, ["loss"])["loss"]),
         norm=curve(found["norm"]),
         speed=speed,
+        shares=_shares(run),
         gpus=gpus(run),
         events=rank_events(run.events),
         rewinds=[Jump(r.last_step, r.step) for r in run.records("rewind", rank=run.rank) if isinstance(r, Rewind)],
         problems=len(run.problems),
     )
+
+
+def _shares(run: Run) -> dict[str, float]:
+    """Where the time of the newest epoch went, in percent."""
+    epochs = [record for record in run.records("epoch", rank=run.rank) if isinstance(record, Epoch)]
+    return {name: percent for name, _, percent in shares(epochs[-1])} if epochs else {}
 
 
 def rank_events(events: Iterable[Event]) -> list[EventGroup]:

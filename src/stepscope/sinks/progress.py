@@ -98,7 +98,9 @@ class Progress:
             return min(100 * self._tokens / tokens, 100.0)
         if step.epoch is None or not isfinite(step.epoch):
             return None
-        return min(100 * step.epoch / epochs, 100.0) if epochs else 100 * (step.epoch % 1)
+        if epochs:
+            return min(100 * step.epoch / epochs, 100.0)
+        return 100 * (step.epoch % 1) or (100.0 if step.epoch > 0 else 0.0)  # a step that ends its epoch has done it
 
     def _steps_left(self, step: Step) -> float | None:
         steps, tokens, epochs = self._totals
