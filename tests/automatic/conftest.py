@@ -105,9 +105,12 @@ _ended: dict[tuple[str, ...], Ended] = {}
 def once(forks: Forks, words: list[str], folder: Path, watched: bool) -> Ended:
     """A script of the folder is run once for all tests that look at it."""
     key = (str(watched), *words)
-    if key not in _ended:
-        _ended[key] = forks.run(words, folder, watched, ["--output-dir", "output"])
-    return _ended[key]
+    if key in _ended:
+        return _ended[key]
+    ended = forks.run(words, folder, watched, ["--output-dir", "output"])
+    if Path(words[0]).parent == SCRIPTS:
+        _ended[key] = ended
+    return ended
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def prepared(words: list[str]) -> tuple[Callable[[], tuple[ModuleType, CodeType]
 def _of_file(path: str) -> tuple[ModuleType, CodeType]:
     if not sys.flags.safe_path:
         sys.path[0] = str(Path(path).resolve().parent)
-    module = _main(os.path.abspath(path))
+    module = _main(os.path.join(os.getcwd(), path))
     module.__loader__ = SourceFileLoader("__main__", module.__file__)  # type: ignore[arg-type]
     with open(path, "rb") as file:
         return module, compile(file.read(), module.__file__ or path, "exec", dont_inherit=True)

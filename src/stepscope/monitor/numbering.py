@@ -10,9 +10,10 @@ from ..run import TrainingRunLogger
 class Numbering:
     """Counts steps along with the program."""
 
-    def __init__(self, run: TrainingRunLogger):
+    def __init__(self, run: TrainingRunLogger, late: bool = False):
+        """`late` where the first step is over already, and its number may be the newest."""
         self._run = run
-        self._seen: int | None = run.newest_step
+        self._seen: int | None = None if late else run.newest_step
         self.number = self._seen if self._seen is not None else run.past_step
 
     @property

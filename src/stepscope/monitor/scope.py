@@ -85,10 +85,10 @@ class Scope:
     def _begin(self, run: TrainingRunLogger) -> None:
         """From here on there is something to write into."""
         self._run = run
-        if self._device is None and _on_gpu(None, self._hooks.roots.optimizers):
+        if self._device is None and _on_gpu(None, list(self._hooks.roots.optimizers)):
             self._device = self._phases.device = DeviceClock()  # a script had no model yet when it began
         self._machine = Machine(run.enter, self._memory, self._device, self._options.hardware)
-        self.teller = Teller(run, self._machine, self._estimate, self._options.steps)
+        self.teller = Teller(run, self._machine, self._estimate, self._options.steps, late=self._make_run is not None)
         self.teller.phase_ns = _cost_of_a_phase()
         self._timeline = Timeline(self._device, self._guarded(self.teller.told))
         run.complete = self.teller.complete
@@ -213,8 +213,8 @@ class Scope:
         if memory is None:
             return
         if not memory.models or not memory.optimizers:
-            memory.models = memory.models or list(self._hooks.roots.found)
-            memory.optimizers = memory.optimizers or list(self._hooks.roots.optimizers)
+            memory.models = memory.models or self._hooks.roots.found
+            memory.optimizers = memory.optimizers or self._hooks.roots.optimizers
         if memory.end_of_step() and memory.samples in (1, FIRST):
             for record in memory.allocator():
                 self.teller.write(record)

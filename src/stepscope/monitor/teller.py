@@ -35,9 +35,11 @@ WINDOW_STEPS, WINDOW_S, LONG_S = 10, 1.0, 10.0
 class Teller:
     """What a scope writes into its run."""
 
-    def __init__(self, run: TrainingRunLogger, machine: Machine, estimate: Estimate, steps: bool = True):
+    def __init__(
+        self, run: TrainingRunLogger, machine: Machine, estimate: Estimate, steps: bool = True, late: bool = False
+    ):
         self._run, self._machine, self._estimate, self._writes_steps = run, machine, estimate, steps
-        self._numbering = Numbering(run)
+        self._numbering = Numbering(run, late)
         self.limits = Limits()
         self.case, self.whole = Case(live=True), Case(keep=KEPT)
         self.said = Said()

@@ -11,7 +11,7 @@ measures and never logs, never raises, and changes nothing that the program coul
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..records import Allocator, GpuMemory, Memory
@@ -34,7 +34,8 @@ class MemoryWatch:
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.models, self.optimizers = several(models), several(optimizers)
+        self.models: Iterable[Any] = several(models)
+        self.optimizers: Iterable[Any] = several(optimizers)
         self.every_s, self.clock = every_s, clock
         self.failure: str | None = None  # why nothing is sampled any more
         self.samples = 0

@@ -46,7 +46,7 @@ class Past:
 class Sample:
     """One step while it is measured."""
 
-    def __init__(self, models: list[Any], optimizers: list[Any], past: Past) -> None:
+    def __init__(self, models: Any, optimizers: Any, past: Past) -> None:
         self.models, self.optimizers, self.past = models, optimizers, past
         self.sizes: Sizes = Counter()
         self.forwards = self.backwards = 0
@@ -136,7 +136,7 @@ def activations(alive: int, rise: int | None, gradients: int) -> int:
     return rise if alive >= gradients else max(alive, rise - gradients)
 
 
-def present(models: list[Any], optimizers: list[Any], past: Past) -> Sizes:
+def present(models: Any, optimizers: Any, past: Past) -> Sizes:
     """All segments at this very moment; what is there beyond what lay there between steps is activations."""
     found = held(models, optimizers)
     for gpu, level in _levels(found).items():

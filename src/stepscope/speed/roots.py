@@ -9,25 +9,17 @@ replaced, for these objects alone: an instance keeps nothing of ours, and nothin
 """
 
 import gc
-import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
+from .living import Known, Living
+
 parent: Any = super  # of a class that is not known before it runs
 SWEEPS = 8  # a program that makes new optimizers all the time is not searched each time
 DEPTH = 3
-
-
-class Root:
-    """A module whose calls are watched."""
-
-    __slots__ = ("called", "depth", "module")
-
-    def __init__(self, module: Any, depth: int, forget: Callable[[Any], Any]):
-        self.module, self.depth, self.called = weakref.ref(module, forget), depth, False
 
 
 class Roots:
@@ -40,22 +32,13 @@ class Roots:
         ends: Callable[[BaseException | None], Any],
     ):
         self._listens, self._begins, self._ends = listens, begins, ends
-        self._watched: dict[int, Root] = {}
-        self._optimizers: dict[int, weakref.ref[Any]] = {}
+        self._watched: dict[int, Known] = {}
+        self._optimizers: dict[int, Known] = {}
+        self.found, self.optimizers = Living(self._watched), Living(self._optimizers)
         self._classes: dict[type, Any] = {}
         self._parameters: set[int] = set()
         self._inside = False  # a root's call
         self._sweeps = 0
-
-    @property
-    def found(self) -> list[Any]:
-        """The modules that are watched."""
-        return [module for root in list(self._watched.values()) if (module := root.module()) is not None]
-
-    @property
-    def optimizers(self) -> list[Any]:
-        """The optimizers that are known."""
-        return [optimizer for known in list(self._optimizers.values()) if (optimizer := known()) is not None]
 
     def find(self, optimizer: Any = None) -> set[int]:
         """Look for the modules of a new optimizer, and for all that live; the optimizers that are new."""
@@ -66,7 +49,7 @@ class Roots:
         modules = [o for o in objects if isinstance(o, nn.Module)]
         new = [o for o in objects if not isinstance(o, nn.Module) and id(o) not in self._optimizers]
         for each in new:
-            self._optimizers[id(each)] = weakref.ref(each, self._forget(self._optimizers, id(each)))
+            Known(each, self._optimizers)
         held = {id(p) for o in new for group in getattr(o, "param_groups", ()) for p in group["params"]}
         if not held <= self._parameters:
             self._parameters |= held
@@ -77,17 +60,13 @@ class Roots:
         """Stand around the calls of these modules from now on."""
         for module in modules:
             if id(module) not in self._watched and not isinstance(module, torch.jit.ScriptModule):
-                self._watched[id(module)] = Root(module, depth, self._forget(self._watched, id(module)))
+                Known(module, self._watched, depth)
                 self._wrap(type(module))
-
-    @staticmethod
-    def _forget(known: dict[int, Any], key: int) -> Callable[[Any], None]:
-        return lambda _: known.pop(key, None)
 
     def descend(self) -> None:
         """Roots that are never called (a trainer's shell around the model): watch what they hold as well."""
         for root in list(self._watched.values()):
-            module = root.module()
+            module = root()
             if module is not None and not root.called and root.depth < DEPTH:
                 root.called = True  # once is enough
                 self.watch([child for child in module.children() if self._holds(child)], root.depth + 1)

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from ..records import Segment
 from .allocator import Levels, levels
+from .living import Living
 from .storages import pieces, tensors
 
 ORDER = [
@@ -124,7 +125,7 @@ def several(value: Any) -> list[Any]:
     """One thing, None or several as a list."""
     if value is None:
         return []
-    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    return list(value) if isinstance(value, (list, tuple, set, frozenset, Living)) else [value]
 
 
 def _parameters(modules: list[Module]) -> Iterator[tuple[bool, Parameter]]:
