@@ -16,7 +16,7 @@ from .paired import HEAD, ratio_row, ratios
 from .report import fresh_folder, options, table
 
 BAR = 1.002
-PAIRS, STEPS, FIRST = 31, 15, 5
+PAIRS, STEPS, FIRST = 21, 15, 5
 
 
 def main() -> None:
