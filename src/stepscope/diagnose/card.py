@@ -16,6 +16,7 @@ from .words import milliseconds, percent, size
 
 WIDTH = 78
 VERDICTS, ADVICE, BRANCHES = 4, 2, 10
+WORTH = 0.05  # of a step: to save that, is no perfect health
 LEAST = 0.005  # of a step; what is less is in `other`
 
 
@@ -26,8 +27,8 @@ def card(case: Case, limits: Limits, file: str = "") -> list[str]:
     found = verdicts(case, limits)
     lines = [f"── what {len(case.phases) + case.phases.dropped:,} steps say ".ljust(WIDTH, "─")]
     lines += [line for verdict in found[:VERDICTS] for line in _verdict(verdict)]
-    if not any(verdict.level != "info" for verdict in found):
-        lines.append("✓ healthy: nothing holds this training up")
+    if not any(verdict.level != "info" or (verdict.gain or 0) >= WORTH for verdict in found):
+        lines.append("✓ healthy: nothing costs this training time that it need not")
     lines += ["", *_tree(case), "", *_memory(case), *_hardware(case)]
     return [*lines, f"more: stepscope doctor {file}" if file else "more: stepscope doctor FILE", "─" * WIDTH]
 
