@@ -137,7 +137,7 @@ def run_both(
         settings = {"cwd": here, "env": ENVIRONMENT, "text": True, "stdin": -1, "stdout": -1, "stderr": -1}
         started.append((here, subprocess.Popen(command, **settings)))
     for here, process in started:
-        stdout, stderr = process.communicate(said, timeout=240)
+        stdout, stderr = process.communicate(said, timeout=120)
         ended.append(Ended(process.returncode, stdout, stderr, here / "output"))
     return ended[0], ended[1]
 
@@ -168,7 +168,8 @@ def assert_steps(ended: Ended) -> None:
     assert [step["step"] for step in found] == list(range(1, len(seen) + 1))
     several = {record["step"]: record["values"] for record in ended.of("metrics")}
     for known, step in zip(seen, found, strict=True):
-        losses = known.pop("losses", None)
+        losses, epoch = known.pop("losses", None), known.pop("epoch", None)
+        assert epoch is None or step["epoch"] == pytest.approx(epoch)
         if losses is not None:
             assert several[step["step"]] == {f"loss/{n}": value for n, value in enumerate(losses)}
         known = {name: value for name, value in known.items() if value is not None}

@@ -199,9 +199,9 @@ def _close(watching: Any, status: str, reason: str | None) -> None:
 
 
 def _end(watching: Any, status: str, reason: str | None) -> None:
-    """Show the card."""
+    """Show the card; of several ranks, the first one's."""
     _close(watching, status, reason)
-    if watching.is_forked or watching.stepped_aside:
+    if watching.is_forked or watching.stepped_aside or os.environ.get("RANK", "0") != "0":
         return
     with suppress(Exception):
         sys.stdout.flush()

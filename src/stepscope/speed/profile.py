@@ -58,15 +58,17 @@ class Sums:
         self.host: dict[str, list[float]] = {}
         self.device: dict[str, list[float]] = {}
         self.on_device = True  # so far
-        self.steps = self.batches = self.samples = 0
+        self.steps = 0
+        self.batches: int | None = 0  # as far as all steps know
+        self.samples: int | None = 0
         self.worker_ms: float | None = None
 
     def step(self, timed: Timed) -> None:
         """Take in a step."""
         step = timed.what
         self.steps += 1
-        self.batches += step.batches or 0
-        self.samples += step.seen or 0
+        self.batches = None if self.batches is None or step.batches is None else self.batches + step.batches
+        self.samples = None if self.samples is None or step.seen is None else self.samples + step.seen
         if step.worker is not None:
             self.worker_ms = (self.worker_ms or 0.0) + step.worker / 1e6
         self.durations.add(timed.took_ms)
@@ -146,7 +148,7 @@ def profile_record(sums: Sums, first_step: int, data_limit: float, **more: Any) 
         bottleneck_data_generation=share > data_limit,
         data_gen_bottleneck_severity=min(1.0, share),
         input_wait_ms=None if wait is None else wait / steps,
-        worker_ms=None if sums.worker_ms is None else sums.worker_ms / max(1, sums.batches),
+        worker_ms=None if sums.worker_ms is None else sums.worker_ms / max(1, sums.batches or 0),
         **more,
     )
 
