@@ -41,12 +41,12 @@ def environment(name: str) -> Path:
     if not (folder / "installed").exists():
         print(f"installing {name} {PINNED[name]} into {folder.relative_to(ROOT)}", file=sys.stderr)
         venv.create(folder, with_pip=True, clear=True)
-        _install(folder / "bin" / "python", f"{name}=={PINNED[name]}")
+        install(folder / "bin" / "python", f"{name}=={PINNED[name]}")
         (folder / "installed").touch()
     return folder / "bin" / "python"
 
 
-def _install(python: Path, requirement: str) -> None:
+def install(python: Path, requirement: str) -> None:
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
