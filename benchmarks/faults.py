@@ -10,6 +10,7 @@ Sizes are those of the rules' own limits: just under, just over, gross. A sleep 
 it, so that its share is what was asked for on a busy machine too.
 """
 
+import mmap
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -141,17 +142,25 @@ class Slowing(Fault):
 
 
 class Leak(Fault):
-    """Tensors are kept; in all so many times what the rule's limit is."""
+    """A buffer fills up, step by step, with so many times what the rule's limit is.
+
+    It is one, with pages of its own: tensors that are kept lie between those that come and go, and make a heap grow
+    by several times what they hold.
+    """
 
     def __init__(self, times: float, steps: int):
-        self._times, self._steps = times, steps
-        self._kept: list[Any] = []
-        self.bytes = 0  # a step
+        self._times, self._steps, self._step = times, steps, 0
+        self._buffer: Any = None
 
     def forward(self) -> None:
-        """One more."""
-        if self.bytes:
-            self._kept.append(torch.ones(self.bytes // 4))
+        """A part more."""
+        size = len(self._buffer)
+        begin, end = (size * step // self._steps for step in (self._step, self._step + 1))
+        self._buffer[begin:end].fill_(1)
+
+    def over(self, seconds: float) -> None:
+        """On to the next."""
+        self._step += 1
 
     @contextmanager
     def planted(self, job: Job, folder: Path) -> Iterator[None]:
@@ -160,7 +169,7 @@ class Leak(Fault):
 
         limits, held = Limits(), psutil.Process().memory_info().rss
         limit = max(limits.creep_bytes, limits.creep * held / (1 - limits.creep / 4))
-        self.bytes = int(self._times * limit / (0.8 * self._steps))
+        self._buffer = torch.frombuffer(mmap.mmap(-1, int(self._times * limit / 0.8)), dtype=torch.uint8)
         with patch.object(machine, "MEMORY_S", READ_S):
             yield
 
