@@ -23,6 +23,8 @@ class Loader:
         return len(self._iterable)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_iterable":  # a copy that is not filled yet
+            raise AttributeError(name)
         return getattr(self._iterable, name)
 
     def __iter__(self) -> Iterator[Any]:

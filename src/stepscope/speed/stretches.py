@@ -122,7 +122,7 @@ class Stretches:
         """Whether the unit does, with one more batch: what was fetched is for what comes."""
         if source is None:
             return self.unit.only_fetched
-        if source is self.unit.source and (self.unit.only_fetched or source is self._training):
+        if source is self.unit.source and (self.unit.only_fetched or self._training in (None, source)):
             source.ahead = True
             return True
         return False
@@ -186,13 +186,12 @@ class Stretches:
 
     def step_begins(self) -> None:
         """The user's step."""
-        if not self.explicit:
-            self.explicit, self.stepped = True, False
-            self.step = StepTimes(self.unit.began, self.unit.mark)  # what ran before is no step
+        self.explicit, self.stepped = True, False
         if self.unit.fetched and not self.unit.forward:
             self._absorb()
         else:
             self.boundary()
+        self.step = StepTimes(self.unit.began, self.unit.mark)  # what ran outside of brackets is no step
         self.within = True
         self.feeds_training()
 
