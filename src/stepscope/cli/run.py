@@ -39,13 +39,16 @@ def run(
     """Train any script as it is, and watch it: steps, loss, phases, hardware, memory, verdicts.
 
     Options come before the script: --output-dir DIR, --report-to wandb|aim|tensorboard, --name NAME, --project NAME,
-    -v for a line a step; everything behind it is the script's own. The exit code is the script's.
+    -v for a line a step; everything behind it is the script's own. What was seen is then in the run file, for
+    `stepscope show FILE` and, with --json, for programs.
 
     \b
     Example:
       stepscope run train.py --lr 3e-4
       stepscope run --output-dir out -m package.train
       torchrun --nproc_per_node=8 -m stepscope run train.py
+
+    Exit code: 0 and every other one is the script's own; 2 also where there is no such script.
     """
     raise typer.Exit(run_script(words))  # pragma: no cover - `main` calls run_script before Typer sees the words
 
