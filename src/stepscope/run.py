@@ -290,18 +290,19 @@ class TrainingRunLogger:
     def enter(
         self,
         record: StepRecord,
-        step: int,
         late: Mapping[str, Any] | None = None,
         complete: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
-        """A measured record: stamped and sent on. `complete` makes fields of the `late` numbers, once they are here."""
+        """A measured record is sent on. `complete` makes fields of its `late` numbers, once they are here."""
         route = self._door
         if route is None:
             return
-        route.step, self._watched = step, max(step, self._watched)
+        route.step = record.step
+        self._watched = max(record.step, self._watched)
         if type(record) is Step:
             self._count = None
-        record = replace(record, time=utc_now(), step=step)
+        if not record.time:
+            record = replace(record, time=utc_now())
         if late:
             self._device.put(dict(late), lambda numbers: route.emit(replace(record, **complete(numbers))))
         else:

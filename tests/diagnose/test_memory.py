@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.diagnose.bottlenecks import verdicts
 from stepscope.diagnose.case import Case
-from stepscope.records import GpuMemory, GpuModel, Header, Memory, OutOfMemory, Segment, System
+from stepscope.records import GpuMemory, GpuModel, Header, Memory, OutOfMemory, Segment, Step, System
 
 GIB, MIB = 1 << 30, 1 << 20
 
@@ -132,3 +132,11 @@ def test_a_leak_says_when_memory_is_full():
     left = (16 * GIB - 4 * GIB - 400 * MIB) / (10 * MIB) - 390
     assert verdict.evidence["steps_left"] == pytest.approx(left, rel=0.05)
     assert (verdict.level, rules(Header(total_steps=500), *leak)["creep"].level) == ("warning", "info")
+
+
+def test_batches_that_grow_are_no_leak():
+    """Longer sequences hold more: nobody can say what of it is a leak."""
+    records = list(growing(MIB, start=GIB))
+    steps = [Step(step=n, step_tokens=1000 + 5 * n) for n in range(400)]
+    assert rules(*records, *steps) == {}
+    assert set(rules(*records, *[Step(step=n, step_tokens=1000) for n in range(400)])) == {"creep"}

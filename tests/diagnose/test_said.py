@@ -65,3 +65,12 @@ def test_of_one_rule_the_gravest_is_said():
     other = Verdict("throttle", "info", 0.1, "GPU 1 was held back")
     (event,) = Said(begin=1).update([HOT, other])
     assert event.message == "GPU 0 was held back"
+
+
+def test_one_that_becomes_graver_must_be_seen_twice_as_such():
+    """Looks at it as information do not count towards a warning."""
+    info = Verdict("speed_of_light", "info", 0.4, "far from it")
+    warning = Verdict("speed_of_light", "warning", 0.4, "far from it, with a cause")
+    said = Said(begin=3)
+    assert told(said, [info], [info], [warning], [warning]) == [[]] * 4
+    assert told(said, [warning]) == [[("speed_of_light", "began")]]

@@ -29,6 +29,7 @@ from ..records import (
     System,
 )
 from .rows import Rows
+from .slopes import trend
 
 WARM_UP = 10
 LIVE_STEPS, LIVE_RECENT, LIVE_SYSTEM, LIVE_GPU, LIVE_EPOCHS = 500, 100, 60, 30, 4
@@ -156,6 +157,11 @@ class Case:
         seen = len(rows) + rows.dropped
         after = max(0, min(WARM_UP, seen // 4) - rows.dropped)
         return max(after, len(rows) - LIVE_RECENT) if recent and self.live else after
+
+    def workload_changes(self, by: float) -> bool:
+        """Whether the steps' tokens grow, or shrink, by such a share over the run."""
+        line = trend(self.steps.values("tokens"))
+        return line is not None and abs(line.growth) >= by
 
     @property
     def wall_ms(self) -> float | None:

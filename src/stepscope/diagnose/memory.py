@@ -114,6 +114,8 @@ def out_of_memory(case: Case) -> Verdict | None:
 
 def creep(case: Case, id_: int | None, limits: Limits) -> Verdict | None:
     """Memory still held at the end of a step that grows and grows."""
+    if case.workload_changes(limits.creep):
+        return None  # larger batches hold more
     rows = case.memory[id_]
     begin = len(rows) // 5 if not rows.dropped else 0  # caches and pools fill up first
     held, steps = rows.values("held", begin), rows.steps[begin:]

@@ -63,6 +63,8 @@ def longest_attempt(case: Case) -> Pace:
 def drift(case: Case, pace: Pace, limits: Limits) -> Verdict | None:
     """Steps that take longer and longer."""
     durations, unit = _per_token(case, pace)
+    if case.workload_changes(limits.drift):
+        return None  # attention makes a token of a longer sequence dearer: nobody can say what is drift
     line = trend(durations, QUICK)
     if line is None or len(durations) < limits.drift_steps or line.steady < STEADY or line.growth < limits.drift:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..records import Event
-from .verdict import Verdict
+from .verdict import LEVELS, Verdict
 
 BEGIN, END = 2, 3
 
@@ -49,6 +49,8 @@ class Said:
 
     def _present(self, verdict: Verdict, step: int) -> Event | None:
         state = self._states.setdefault(verdict.rule, _State(verdict))
+        if LEVELS.index(verdict.level) < LEVELS.index(state.verdict.level):
+            state.present = 0  # graver than before: that too must be seen twice
         state.verdict = verdict
         state.present, state.absent = state.present + 1, 0
         if state.said or state.present < self._begin:

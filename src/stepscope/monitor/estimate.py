@@ -25,6 +25,7 @@ class Estimate:
         self._wanted, self._several = wanted, False
         self._seen: tuple[Any, Any, Any, flops.Autocast] | None = None
         self.record: SpeedOfLight | None = None
+        self._factors: dict[str, float] = {}
 
     @property
     def is_due(self) -> bool:
@@ -49,6 +50,7 @@ class Estimate:
             if self._several:
                 raise flops.FlopsUnknown("a step calls several models, which are not counted together")
             self.record = self._estimated(module, flops.of_step(module, args, kwargs, autocast))
+            self._factors = self._factored(self.record)
         except flops.FlopsUnknown as unknown:
             self._note("flops-unknown", f"the speed of light is not known: {unknown}")
         return self.record
@@ -62,16 +64,21 @@ class Estimate:
 
     def of(self, tokens: int | None, samples: int | None, took_ms: float) -> dict[str, Any]:
         """What a step reached of it."""
-        record = self.record
-        units = None if record is None else tokens if record.per == "token" else samples
-        if record is None or not units or not took_ms > 0:
+        if self.record is None or not took_ms > 0:
             return {}
+        units = tokens if self.record.per == "token" else samples
+        if not units:
+            return {}
+        return {name: round(units * factor / took_ms, 4) for name, factor in self._factors.items()}
+
+    def _factored(self, record: SpeedOfLight) -> dict[str, float]:
+        """Each percentage of one token or sample that takes a millisecond: all of them go with units by time."""
         found = {
-            "sol": speed_of_light.percent(record, units, took_ms),
-            "mfu": speed_of_light.mfu(record, units, took_ms),
-            "hfu": speed_of_light.hfu(record, units, took_ms),
+            "sol": speed_of_light.percent(record, 1, 1.0),
+            "mfu": speed_of_light.mfu(record, 1, 1.0),
+            "hfu": speed_of_light.hfu(record, 1, 1.0),
         }
-        return {name: round(value, 4) for name, value in found.items() if value is not None}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def _gpus() -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..clock import utc_now
 from ..hardware.nvml import Nvml
 from ..hardware.sampler import Sampler
 from ..hardware.system import SystemReader
@@ -25,9 +26,8 @@ from ..speed.memory import MemoryWatch
 
 EVERY_STEPS, EVERY_S = 100, 10.0
 KEPT = 600
-MEMORY_S = 1.0
 
-Write = Callable[[Any, int], Any]
+Write = Callable[[Any], Any]
 
 
 class Machine:
@@ -40,7 +40,6 @@ class Machine:
         self._ram: float | None = None
         self._gpu: dict[int, int] = {}
         self._newest: System | None = None
-        self._looked = 0.0
         self._system = SystemReader() if hardware else None
         self._nvml: Nvml | None = None
         self._last_step, self._last_s = -EVERY_STEPS, -EVERY_S
@@ -74,8 +73,10 @@ class Machine:
             self._ram = max(self._ram or 0.0, record.ram_percent) if record.ram_percent is not None else self._ram
             for gpu in record.gpus or []:
                 self._gpu[gpu.id] = max(self._gpu.get(gpu.id, 0), gpu.allocated)
+        if not isinstance(record, GpuModel):
+            record = replace(record, time=utc_now(), step=self.step)
         self._arrived.append(record)
-        self._write(record, 0 if isinstance(record, GpuModel) else self.step)
+        self._write(record)
 
     def arrived(self) -> list[Record]:
         """What was read since the last time."""
@@ -91,12 +92,10 @@ class Machine:
         self._ram, self._gpu = (None if newest is None else newest.ram_percent), {}
         return ram, gpus
 
-    def after_step(self, step: int) -> list[StepRecord]:
-        """The allocators' levels, once a second at most."""
-        if self._memory is None or time.monotonic() - self._looked < MEMORY_S:
-            return []
-        self._looked = time.monotonic()
-        return list(self._memory.memory(step))
+    def levels(self) -> list[StepRecord]:
+        """The allocators' levels, and the host's."""
+        found = self._memory.memory(self.step) if self._memory is not None else []
+        return [replace(record, time=utc_now()) for record in found]
 
     def device_idle(self) -> float | None:
         """The share of phases at whose end the device had run dry."""

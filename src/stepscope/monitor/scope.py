@@ -35,6 +35,7 @@ from .machine import Machine
 from .teller import Teller
 
 DEADLINE_S = 1.0
+TELL_S = 0.25  # steps are written four times a second: several at once cost less, and a kill costs no more than that
 OURS = "watching"  # what we do ourselves and takes long
 
 
@@ -90,9 +91,9 @@ class Scope:
         self._machine = Machine(run.enter, self._memory, self._device, self._options.hardware)
         self.teller = Teller(run, self._machine, self._estimate, self._options.steps, late=self._make_run is not None)
         self.teller.phase_ns = _cost_of_a_phase()
-        self._timeline = Timeline(self._device, self._guarded(self.teller.told))
+        self._timeline = Timeline(self._device, self._guarded(self.teller.told), TELL_S)
         run.complete = self.teller.complete
-        run.before_other = self._guarded(self._flush)
+        run.before_other = self._guarded(self._tell_all)
         run.before_close.append(self.close)
         for say in self._early:
             say(run)
@@ -173,9 +174,10 @@ class Scope:
             self._tell(self._out_of_memory, error)
 
     def _out_of_memory(self, error: BaseException) -> None:
+        self._tell_all()
         held = self._memory.now() if self._memory is not None else None
-        record = out_of_memory(error, held, list(self.teller.ring), phase=self._phases.path or None)
-        self.teller.write(record)
+        record = out_of_memory(error, held, self.teller.last_steps, phase=self._phases.path or None)
+        self.teller.write_now(record)
 
     # what the loop says
 
@@ -192,7 +194,14 @@ class Scope:
     def _flush(self) -> None:
         held, self._held = self._held, []
         for timed in held:
+            if timed.kind == "step":
+                timed.number = self.teller.number()
             self._timeline.put(timed)
+
+    def _tell_all(self) -> None:
+        """What the program logs now stands behind the steps before it."""
+        self._flush()
+        self._timeline.settle()
 
     def _on_outside(self, taken: Taken, epoch: EpochTimes | None) -> None:
         if self._run is None:
@@ -205,8 +214,9 @@ class Scope:
             return
         self._flush()
         self._timeline.put(Timed("epoch", epoch, None, Taken(), epoch.total, epoch.interval))
+        self._timeline.settle()
         for record in self._memory.allocator() if self._memory is not None else []:
-            self.teller.write(record)
+            self.teller.write_now(record)
 
     def _measure_memory(self) -> None:
         memory = self._memory
@@ -217,7 +227,7 @@ class Scope:
             memory.optimizers = memory.optimizers or self._hooks.roots.optimizers
         if memory.end_of_step() and memory.samples in (1, FIRST):
             for record in memory.allocator():
-                self.teller.write(record)
+                self.teller.write_now(record)
 
     def _count_operations(self) -> None:
         if not self._estimate.is_due:
@@ -225,7 +235,7 @@ class Scope:
         self._phases.enter_auto(OURS)  # half a second for a large model, once: nobody shall look for it
         try:
             if (record := self._estimate.make()) is not None:
-                self.teller.write(record, step=0)
+                self.teller.write(record)
         finally:
             self._phases.leave_auto()
 
@@ -257,7 +267,7 @@ class Scope:
 
     def _note(self, rule: str, message: str) -> None:
         """Something cannot be known."""
-        self._say(lambda run: run.enter(Event(rule=rule, message=message), self.teller.step))
+        self._say(lambda run: run.enter(Event(step=self.teller.step, rule=rule, message=message)))
 
     def _say(self, say: Callable[[TrainingRunLogger], Any]) -> None:
         self._early.append(say) if self._run is None else say(self._run)

@@ -8,17 +8,19 @@ A step is written as soon as its times are known; a profile follows after ten st
 an epoch; with it come the verdicts that begin or end.
 """
 
-import math
 import time
 from collections import deque
 from time import perf_counter_ns
 from typing import Any
 
+from msgspec.structs import replace
+
+from ..clock import utc_now
 from ..diagnose.bottlenecks import verdicts
 from ..diagnose.case import Case
 from ..diagnose.limits import Limits
 from ..diagnose.said import Said
-from ..records import Event, Metrics, Step, StepRecord
+from ..records import StepRecord
 from ..run import TrainingRunLogger
 from ..speed.moments import EpochTimes, StepTimes
 from ..speed.profile import Sums, epoch_record, phases_record, profile_record
@@ -26,6 +28,7 @@ from ..speed.timeline import Timed
 from .estimate import Estimate
 from .machine import Machine
 from .numbering import Numbering
+from .steps import ToldStep
 
 RING = 256
 KEPT = 100_000  # steps that the card at the end sums up
@@ -43,8 +46,10 @@ class Teller:
         self.limits = Limits()
         self.case, self.whole = Case(live=True), Case(keep=KEPT)
         self.said = Said()
-        self.ring: deque[dict[str, Any]] = deque(maxlen=RING)
+        self.ring: deque[tuple[int, float, dict[str, Any]]] = deque(maxlen=RING)
+        self._unseen: list[Any] = []  # by the judges
         self.steps = 0
+        self._told = self._numbering.number
         self.cost_ns = self.phase_ns = 0  # of the window: in here, and of a phase on the mean
         self.share: float | None = None
         self._window, self._since = Sums(), time.monotonic()
@@ -53,8 +58,12 @@ class Teller:
 
     @property
     def step(self) -> int:
-        """The number of the newest step."""
-        return self._numbering.number
+        """The number of the newest step that is written."""
+        return self._told
+
+    def number(self) -> int:
+        """The number of the step that is just over: asked once, when the program had its chance to log it."""
+        return self._numbering.next()
 
     def told(self, timed: Timed) -> None:
         """Write what is known now."""
@@ -62,61 +71,48 @@ class Teller:
         {"step": self._step, "outside": self._outside, "epoch": self._epoch}[timed.kind](timed)
         self.cost_ns += perf_counter_ns() - began
 
-    def write(self, record: StepRecord, late: Any = None, complete: Any = dict, step: int | None = None) -> None:
-        """Into the run, and into the cases."""
-        self._run.enter(record, self.step if step is None else step, late, complete)
-        self.case.see(record)
-        self.whole.see(record)
+    def write(self, record: StepRecord, late: Any = None, complete: Any = dict) -> None:
+        """Into the run, and before the judges at their next look."""
+        self._run.enter(record, late, complete)
+        self._unseen.append(record)
+
+    def write_now(self, record: StepRecord) -> None:
+        """The same for one that knows neither its step nor its time."""
+        self.write(replace(record, **self._stamp()))
 
     # steps
 
     def _step(self, timed: Timed) -> None:
         step: StepTimes = timed.what
-        number = self._numbering.next()
+        number = self._machine.step = self._told = timed.number if timed.number is not None else self._told + 1
         self.steps += 1
         self._first = number if self._first is None else self._first
-        if self._writes_steps and not self._numbering.is_theirs:
-            self._write_step(timed, step)
-        self.write(phases_record(timed, step=number))
+        if self._writes_steps and not (
+            self._numbering.theirs_from is not None and number >= self._numbering.theirs_from
+        ):
+            self._write_step(ToldStep(timed, number, self.share, self._reached(step, timed)))
+        self.write(phases_record(timed, time=utc_now(), step=number))
         self._window.step(timed)
-        self._sums(timed.of).step(timed) if timed.of is not None else None
-        self.ring.append({"step": number, "ms": round(timed.took_ms, 3), "phases": _rounded(timed.phases)})
-        self._machine.step = number
-        for record in self._machine.after_step(number):
-            self.write(record)
+        if timed.of is not None:
+            self._sums(timed.of).step(timed)
+        self.ring.append((number, timed.took_ms, timed.phases))
         since = time.monotonic() - self._since
         if since >= WINDOW_S and (self._window.steps >= WINDOW_STEPS or since >= LONG_S):
             self.look()
 
-    def _write_step(self, timed: Timed, step: StepTimes) -> None:
-        losses = list(step.losses.values())
-        numbers, late = _now_and_late({f"loss/{n}": values for n, values in enumerate(losses)})
-        lr = step.lrs[0] if step.lrs else None
-        if _on_device(lr):
-            late["lr"] = lr
-        if _on_device(step.skipped):
-            late["skipped"] = step.skipped
-        record = Step(
-            epoch=step.epoch,
-            step_tokens=step.tokens or None,
-            duration_ms=round(timed.took_ms, 4),
-            loss=numbers.get("loss/0"),
-            lr=None if lr is None or "lr" in late else float(lr),
-            share=self.share,
-            samples=step.seen,
-            skipped=True if step.skipped is True else None,
-            **self._estimate.of(step.tokens, step.fed, timed.took_ms),
-        )
-        self.write(record, late, lambda found: _completed(found, numbers))
-        if len(losses) > 1:
-            rest = {name: tensor for name, tensor in late.items() if name.startswith("loss/")}
-            values = {name: value for name, value in numbers.items() if value is not None}
-            self._run.enter(
-                Metrics(values=values),
-                self.step,
-                rest,
-                lambda found: {"values": {f"loss/{n}": _sum(f"loss/{n}", found, numbers) for n in range(len(losses))}},
-            )
+    def _reached(self, step: StepTimes, timed: Timed) -> dict[str, Any]:
+        return self._estimate.of(step.tokens, step.fed, timed.took_ms)
+
+    def _write_step(self, told: ToldStep) -> None:
+        self.write(told.record, told.late, told.complete)
+        if (losses := told.metrics) is not None:
+            late = {name: tensor for name, tensor in told.late.items() if name.startswith("loss/")}
+            self._run.enter(losses, late, told.complete_metrics)
+
+    @property
+    def last_steps(self) -> list[dict[str, Any]]:
+        """The newest steps in short, for what goes wrong in the next."""
+        return [{"step": n, "ms": round(ms, 3), "phases": _rounded(phases)} for n, ms, phases in self.ring]
 
     def complete(self, known: dict[str, Any]) -> None:
         """Add to a step that the program logs what is known of it beside."""
@@ -141,7 +137,7 @@ class Teller:
         if sums is None or not sums.steps:
             return
         self.look()
-        self.write(epoch_record(sums, timed, *self._machine.take_maxima()))
+        self.write(epoch_record(sums, timed, *self._machine.take_maxima(), **self._stamp()))
 
     def look(self) -> None:
         """Write the profile of the newest steps, and what it means."""
@@ -153,56 +149,30 @@ class Teller:
         self.cost_ns = 0
         total = window.host_durations.total * 1e6
         self.share = round(spent / total, 6) if total > 0 else None
-        idle = self._machine.device_idle()
-        self.write(profile_record(window, first, self.limits.data_generation, device_idle=idle, share=self.share))
-        for record in self._machine.arrived():
+        for record in self._machine.levels():
+            self.write(record)
+        known = {"device_idle": self._machine.device_idle(), "share": self.share, **self._stamp()}
+        self.write(profile_record(window, first, self.limits.data_generation, **known))
+        self._judge()
+
+    def _judge(self) -> None:
+        """Show the judges what came since their last look; once a second costs a tenth of a look at each step."""
+        unseen, self._unseen = [*self._unseen, *self._machine.arrived()], []
+        for record in unseen:
             self.case.see(record)
             self.whole.see(record)
-        self.say(self.said.update(verdicts(self.case, self.limits), self.step))
+        for event in self.said.update(verdicts(self.case, self.limits), self.step):
+            self._run.enter(event)
 
-    def say(self, events: list[Event]) -> None:
-        """Write what begins and what ends."""
-        for event in events:
-            self._run.enter(event, self.step)
+    def _stamp(self) -> dict[str, Any]:
+        return {"time": utc_now(), "step": self.step}
 
     def close(self) -> None:
-        """Say what stands at the end of a run that was too short to see it twice."""
+        """Say what stands at the end; of a run that was too short to see it twice, too."""
         self.look()
-        for record in self._machine.arrived():
-            self.whole.see(record)
         if not self.said.standing:
-            self.say(self.said.update(verdicts(self.case, self.limits), self.step))
+            self._judge()
 
 
 def _rounded(phases: dict[str, tuple[float, int]]) -> dict[str, float]:
     return {path: round(spent, 3) for path, (spent, _) in phases.items()}
-
-
-def _on_device(value: Any) -> bool:
-    return getattr(value, "is_cuda", False)
-
-
-def _now_and_late(losses: dict[str, list[Any]]) -> tuple[dict[str, float | None], dict[str, Any]]:
-    """Sums of what is known, None where a part lies on a device, and those parts by name and place."""
-    numbers: dict[str, float | None] = {}
-    late: dict[str, Any] = {}
-    for name, values in losses.items():
-        tensors = {f"{name}/{n}": value for n, value in enumerate(values) if _on_device(value)}
-        late.update(tensors)
-        numbers[name] = None if tensors else math.fsum(values)
-    return numbers, late
-
-
-def _sum(name: str, found: dict[str, Any], numbers: dict[str, float | None]) -> float | None:
-    parts = [value for key, value in found.items() if key.rpartition("/")[0] == name]
-    return math.fsum(parts) if parts else numbers.get(name)
-
-
-def _completed(found: dict[str, Any], numbers: dict[str, float | None]) -> dict[str, Any]:
-    """The fields that the device's numbers make."""
-    known: dict[str, Any] = {"loss": _sum("loss/0", found, numbers)}
-    if "lr" in found:
-        known["lr"] = found["lr"]
-    if found.get("skipped"):
-        known["skipped"] = True
-    return known

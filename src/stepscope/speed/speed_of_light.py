@@ -79,7 +79,7 @@ def estimate(flops: Flops, peaks: Peaks | None, device: str, gpus: int = 1, step
         lm_head=_whole(flops.lm_head),
         attention=_whole(flops.attention),
         other=_whole(flops.other) or None,
-        tps=1 / seconds if seconds else None,
+        tps=1 / seconds if seconds and flops.unit == "token" else None,
         seconds=seconds,
         tf32_peak=getattr(peaks, "tf32", None),
         bf16_peak=getattr(peaks, "bf16", None),

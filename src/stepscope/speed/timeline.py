@@ -22,6 +22,7 @@ class Timed:
 
     def __init__(self, kind: str, what: Any, of: Any, taken: Taken, duration: int, interval: Any = None):
         self.kind, self.what, self.of, self._interval, self._spans = kind, what, of, interval, taken.spans
+        self.number: int | None = None  # of a step
         self.duration_ms = duration / 1e6
         self.host = {path: (spent / 1e6, count) for path, (spent, count) in taken.host.items()}
         self.device: dict[str, tuple[float, int]] | None = None
@@ -72,22 +73,25 @@ class Timed:
 class Timeline:
     """What waits for the device."""
 
-    def __init__(self, device: DeviceClock | None, tell: Callable[[Timed], Any]):
-        self._device, self._tell = device, tell
+    def __init__(self, device: DeviceClock | None, tell: Callable[[Timed], Any], every_s: float = 0.0):
+        self._device, self._tell, self._every_s = device, tell, every_s
         self._waiting: deque[Timed] = deque()
+        self._told_at = 0.0
 
     def put(self, timed: Timed) -> None:
-        """Tell it, when it is known."""
-        if self._device is None:
-            self._tell(timed)
-            return
+        """Tell it, when it is known and it is time: several at once cost a fraction of one after another."""
         self._waiting.append(timed)
-        self.settle()
+        if time.monotonic() - self._told_at >= self._every_s:
+            self.settle()
 
     def settle(self) -> None:
         """Tell what is known by now."""
-        while self._waiting and self._device is not None:
+        self._told_at = time.monotonic()
+        while self._waiting:
             first = self._waiting[0]
+            if self._device is None or not first.events():
+                self._tell(self._waiting.popleft())
+                continue
             passed = first.passed(self._device)
             if not passed and len(self._waiting) <= MOST:
                 return
@@ -103,8 +107,7 @@ class Timeline:
         until = time.monotonic() + deadline_s
         while self._waiting:
             self.settle()
-            if self._waiting and time.monotonic() > until:
-                assert self._device is not None
+            if self._waiting and self._device is not None and time.monotonic() > until:
                 self._device.lost = True
             elif self._waiting:
                 time.sleep(0.002)
