@@ -127,15 +127,22 @@ def watched(forks: Forks, tmp_path: Path) -> Watch:
 
 
 def run_both(
-    commands: tuple[list[str], list[str]], folder: Path, said: str = "", folder_of_both: str | None = None
+    commands: tuple[list[str], list[str]],
+    folder: Path,
+    said: str = "",
+    folder_of_both: str | None = None,
+    together: bool = True,
 ) -> tuple[Ended, Ended]:
-    """Two commands at once, each a process of its own, in a folder of its own: bare, watched."""
-    started, ended = [], []
+    """Two commands, each a process of its own, in a folder of its own: bare, watched."""
+    started: list[tuple[Path, Any]] = []
+    ended: list[Ended] = []
     for name, command in zip(("bare", "watched"), commands, strict=True):
         here = folder / (folder_of_both or name)
         here.mkdir(parents=True, exist_ok=True)
         settings = {"cwd": here, "env": ENVIRONMENT, "text": True, "stdin": -1, "stdout": -1, "stderr": -1}
         started.append((here, subprocess.Popen(command, **settings)))
+        if name == "bare" and not together:
+            started[0][1].wait(120)
     for here, process in started:
         stdout, stderr = process.communicate(said, timeout=120)
         ended.append(Ended(process.returncode, stdout, stderr, here / "output"))

@@ -26,7 +26,12 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("script", LOOPS)
+SLOW = {"compiled.py after", "compiled.py in_place"}
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(script, marks=[pytest.mark.slow] * (script in SLOW)) for script in LOOPS]
+)
 def test_the_loop_is_seen_and_left_as_it_is(bare, watched, script):
     """Steps, losses and rates are those of the script; its output, its weights and its exit code stay."""
     alone, seen = bare(*script.split()), watched(*script.split())
@@ -73,7 +78,7 @@ def test_what_cannot_be_seen_is_said_once(watched):
     assert seen.told["breaks"] == 0
 
 
-@pytest.mark.parametrize("when", ["before", "after", "in_place"])
+@pytest.mark.parametrize("when", ["before", *(pytest.param(w, marks=pytest.mark.slow) for w in ("after", "in_place"))])
 def test_what_is_compiled_stays_whole(bare, watched, when):
     """No graph more and no break more than without us."""
     alone, seen = bare("compiled.py", when).told, watched("compiled.py", when).told
@@ -88,8 +93,15 @@ def test_failed_batches_are_no_steps(watched):
     assert all(record["batches"] == 1 for record in seen.of("phases"))
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-@pytest.mark.parametrize("stays", ["stays", "anew"])
+@pytest.mark.parametrize(
+    ("start", "stays"),
+    [
+        ("fork", "anew"),
+        ("spawn", "stays"),
+        pytest.param("fork", "stays", marks=pytest.mark.slow),
+        pytest.param("spawn", "anew", marks=pytest.mark.slow),
+    ],
+)
 def test_workers_say_how_long_they_work(both, start, stays):
     """Time inside the loader's processes is told beside the phases, and their output is the same."""
     alone, seen = both("workers.py", start, stays)

@@ -13,6 +13,8 @@ import torch
 from .moments import Source
 
 DEPTH = 4
+PLAIN = (list, tuple)
+IDS = (torch.int64, torch.int32)
 
 
 class Count(NamedTuple):
@@ -24,11 +26,13 @@ class Count(NamedTuple):
 
 def count(batch: Any) -> Count:
     """Samples are the first dimension of its first tensor; tokens are counted where that holds integer ids."""
-    first = next(_tensors(batch, DEPTH), None)
-    if first is None:
-        return Count(0, 0)
-    ids = first.dim() == 2 and first.dtype in (torch.int64, torch.int32)
-    return Count(len(first), first.numel() if ids else 0)
+    first: Any = batch[0] if type(batch) in PLAIN and batch else None
+    if type(first) is not torch.Tensor or not first.dim():  # else the common case, at a third of the cost
+        first = next(_tensors(batch, DEPTH), None)
+        if first is None:
+            return Count(0, 0)
+    shape = first.shape
+    return Count(shape[0], shape[0] * shape[1] if len(shape) == 2 and first.dtype in IDS else 0)
 
 
 def _tensors(data: Any, depth: int) -> Iterator[Any]:
@@ -49,7 +53,7 @@ def _tensors(data: Any, depth: int) -> Iterator[Any]:
 def fed(args: Any, kwargs: Any) -> tuple[int, int] | None:
     """Samples and tokens that a module is given; None where that cannot be told."""
     found = count((*args, kwargs))
-    return (found.samples, found.tokens) if found.samples else None
+    return found if found.samples else None
 
 
 def length_of(loader: Any) -> int | None:

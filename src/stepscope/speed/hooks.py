@@ -53,7 +53,7 @@ class Hooks:
         self._loop, self._on_trouble, self._on_moment, self._on_error = loop, on_trouble, on_moment, on_error
         self._on_forward, self._on_move = on_forward, on_move
         self._thread, self._settled = get_ident(), False
-        self._patches = Patches()
+        self._patches = Patches(self._failed)
         self._handles: list[Any] = []
         self._losses = Losses()
         self._stepped = False  # an optimizer, inside a gradient scaler's step
@@ -91,7 +91,7 @@ class Hooks:
         ends: Callable[..., Any],
         listens: Callable[[], bool] | None = None,
     ) -> None:
-        self._patches.around(owner, name, listens or self._listens, self._told(begins), self._told(ends))
+        self._patches.around(owner, name, listens or self._listens, begins, ends)
 
     def watch_transfers(self) -> None:
         """Time what moves from one device to another."""
@@ -120,27 +120,30 @@ class Hooks:
                 self._on_move()
         return get_ident() == self._thread
 
+    def _failed(self, error: BaseException) -> None:
+        self._on_trouble("watching", f"a hook failed: {type(error).__name__}: {error}")
+
     def _told(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """`call` without its exceptions: None where it fails."""
 
-        def told(*args: Any, **kwargs: Any) -> Any:
+        def told(*args: Any) -> Any:
             try:
-                return call(*args, **kwargs)
+                return call(*args)
             except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
-                self._on_trouble("watching", f"a hook failed: {type(error).__name__}: {error}")
-                return None
+                return self._failed(error)
 
         return told
 
     def _recover(self) -> None:
-        """An optimizer that raised says nothing: notice that it is not at work any more."""
-        if self._loop.updating and not _is_on_stack(STEP):
+        """An optimizer that raised says nothing: where one is at work, notice that it is not any more."""
+        if not _is_on_stack(STEP):
             self._loop.update_failed()
 
     # optimizers
 
     def _update_begins(self, optimizer: Any) -> None:
-        self._recover()
+        if self._loop.updating:
+            self._recover()
         self._learn(optimizer)
         self._on_moment("update")
         self._loop.update_begins(_rates(optimizer), id(optimizer))
@@ -163,7 +166,8 @@ class Hooks:
     def _scaler_begins(self, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         if not scaler.is_enabled():
             return None
-        self._recover()
+        if self._loop.updating:
+            self._recover()
         self._stepped = False
         self._loop.update_begins(_rates(optimizer), id(optimizer))
         return scaler, optimizer
@@ -189,7 +193,8 @@ class Hooks:
         self._backward_depth += 1
         if self._backward_depth > 1:
             return True  # a tensor of another kind comes back with its own method
-        self._recover()
+        if self._loop.updating:
+            self._recover()
         self.backwards += 1
         if self.backwards == 1:
             self._learn()
@@ -235,7 +240,8 @@ class Hooks:
     def _fetch_begins(self, iterator: Any) -> Any:
         source = getattr(iterator, "_stepscope", None)
         if source is not None:
-            self._recover()
+            if self._loop.updating:
+                self._recover()
             self._loop.fetch_begins(source)
         return source
 
@@ -247,7 +253,8 @@ class Hooks:
     # forward passes and transfers
 
     def _forward_begins(self, module: Any, args: Any, kwargs: Any) -> None:
-        self._recover()
+        if self._loop.updating:
+            self._recover()
         self.forwards += 1
         learns = torch.is_grad_enabled()
         if self._on_forward is not None:

@@ -91,7 +91,10 @@ class StepTimes:
 
     def add(self, unit: Unit) -> None:
         """Take in a unit of its work."""
-        self.taken.add(unit.taken)
+        if self.taken.host:
+            self.taken.add(unit.taken)
+        else:
+            self.taken = unit.taken
         self.fetched += unit.fetched
         self.samples += unit.samples
         self.source = unit.source or self.source

@@ -128,7 +128,11 @@ class Stretches:
         return False
 
     def _absorb(self) -> None:
-        self.unit.taken.add(self._phases.take())
+        taken = self._phases.take()
+        if self.unit.taken.host:
+            self.unit.taken.add(taken)
+        else:
+            self.unit.taken = taken
 
     def _apart(self, unit: Unit, now: int, mark: Any) -> None:
         """A unit that is not part of the step."""
