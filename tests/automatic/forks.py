@@ -5,6 +5,7 @@
 A fork becomes the script as `python script.py` would: Python itself shows its exceptions and ends it.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -39,6 +40,7 @@ def become(asked):
 
 
 torch.set_num_threads(1)
+gc.freeze()  # a fork looks through what is its own alone
 asked = requests()
 if asked is not None:
     words = asked["words"]

@@ -73,7 +73,10 @@ CRASHES = {
 }
 
 
-@pytest.mark.parametrize("how", CRASHES)
+SLOW = {"raise", "inside backward"}
+
+
+@pytest.mark.parametrize("how", [pytest.param(how, marks=[pytest.mark.slow] * (how in SLOW)) for how in CRASHES])
 def test_a_crash_looks_as_without_us(both, how):
     """Exit code and traceback are Python's own, without a frame of ours, and stand before what we say."""
     bare, watched = both(CRASHES[how])
