@@ -118,7 +118,7 @@ def measured(folder: Path, width: int, other: list[str], starts: int, pairs: int
         ):
             for training in (bare, mine):
                 training.seconds(60)  # the first steps find the modules, and open the run file
-            found += ratios(lambda: bare.seconds(steps), lambda: mine.seconds(steps), pairs)  # noqa: B023
+            found += ratios(lambda: bare.seconds(steps), lambda: mine.seconds(steps), pairs)
     return found
 
 

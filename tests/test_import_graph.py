@@ -62,7 +62,7 @@ TABLE = {
     "monitor": May(f"{ROOT} run", late="torch automatic monitor.scope"),
     **{
         f"monitor.{name}": May(f"{ROOT} run diagnose hardware speed monitor", "torch msgspec")
-        for name in ("scope", "teller", "machine", "estimate", "peaks", "numbering")
+        for name in ("scope", "teller", "machine", "estimate", "peaks", "numbering", "steps")
     },
     "automatic": May(f"{ROOT} run ending", late="torch monitor.scope"),
     "integrations": May(f"{ROOT} run monitor integrations", late="torch transformers lightning accelerate"),

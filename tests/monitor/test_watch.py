@@ -366,9 +366,7 @@ def test_the_card_is_printed_and_fits_a_screen(
     assert any("stepscope doctor" in line for line in card)
 
 
-def test_an_evaluation_stands_behind_the_step_before_it(
-    run: TrainingRunLogger, training: Training, read: Read
-) -> None:
+def test_an_evaluation_stands_behind_the_step_before_it(run: TrainingRunLogger, training: Training, read: Read) -> None:
     """A step waits for the program to log it, but not longer than until something else is logged."""
     scope = stepscope.watch(training.model, training.optimizer, run)
     for batch in scope.loader(training.loader):

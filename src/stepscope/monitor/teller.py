@@ -31,6 +31,7 @@ from .numbering import Numbering
 from .steps import ToldStep
 
 RING = 256
+SHOWN = 64
 KEPT = 100_000  # steps that the card at the end sums up
 WINDOW_STEPS, WINDOW_S, LONG_S = 10, 1.0, 10.0
 
@@ -75,6 +76,8 @@ class Teller:
         """Into the run, and before the judges at their next look."""
         self._run.enter(record, late, complete)
         self._unseen.append(record)
+        if len(self._unseen) >= SHOWN:
+            self._show()
 
     def write_now(self, record: StepRecord) -> None:
         """The same for one that knows neither its step nor its time."""
@@ -155,12 +158,16 @@ class Teller:
         self.write(profile_record(window, first, self.limits.data_generation, **known))
         self._judge()
 
-    def _judge(self) -> None:
-        """Show the judges what came since their last look; once a second costs a tenth of a look at each step."""
+    def _show(self) -> None:
+        """Show the judges what came since the last time: many at once cost a fraction of one after another."""
         unseen, self._unseen = [*self._unseen, *self._machine.arrived()], []
         for record in unseen:
             self.case.see(record)
             self.whole.see(record)
+
+    def _judge(self) -> None:
+        """What begins and what ends."""
+        self._show()
         for event in self.said.update(verdicts(self.case, self.limits), self.step):
             self._run.enter(event)
 

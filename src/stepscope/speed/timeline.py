@@ -14,6 +14,7 @@ from typing import Any
 from .device_clock import DeviceClock
 from .phases import Taken
 
+BATCH = 16  # so many are told at once at most: a training must not stand still for long
 MOST = 256  # steps that may wait for the device; those before them are told without its times
 
 
@@ -81,7 +82,7 @@ class Timeline:
     def put(self, timed: Timed) -> None:
         """Tell it, when it is known and it is time: several at once cost a fraction of one after another."""
         self._waiting.append(timed)
-        if time.monotonic() - self._told_at >= self._every_s:
+        if len(self._waiting) >= BATCH or time.monotonic() - self._told_at >= self._every_s:
             self.settle()
 
     def settle(self) -> None:
