@@ -29,12 +29,12 @@ class Pictures(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         time.sleep(0.002)
-        return torch.full((3, 32, 32), index / 480)
+        return torch.full((3, 64, 64), index / 480)
 
 
 def main() -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 32 * 32, 1))
+    model = nn.Sequential(nn.Conv2d(3, 64, 5, padding=2), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 64 * 64, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     loader = DataLoader(Pictures(), batch_size=8, num_workers=args.workers, persistent_workers=args.workers > 0)
     with stepscope.init(project="slow-data", output_dir=args.output, config=vars(args)) as run:
