@@ -38,7 +38,7 @@ def speed_of_light(case: Case, found: Sequence[Verdict], limits: Limits) -> Verd
         "warning" if causes else "info",
         share(1 - reached / 100),
         f"Speed of light: {low}{because}",
-        advice=ADVICE["speed_of_light"],
+        advice=(f"Mend first what is named: {', '.join(causes)}",) if causes else ADVICE["speed_of_light"],
         evidence=evidence | ({"causes": causes} if causes else {}),
     )
 
