@@ -13,6 +13,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+# Whoever has freed a large block before has glibc serve the next ones from its heap, which makes every step some ten
+# percent quicker. That must not be what tells two processes apart.
+for megabytes in (1, 4, 16, 31):
+    del [bytearray(megabytes << 20)][:]
+
 width, asked, answered = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 torch.set_num_threads(1)
 torch.manual_seed(0)

@@ -16,6 +16,7 @@ from torch.optim.optimizer import _global_optimizer_pre_hooks
 import stepscope
 from stepscope import Run, TrainingRunLogger
 from stepscope.errors import BadType
+from stepscope.monitor.scope import Options, Scope
 
 from .conftest import Training
 
@@ -376,3 +377,20 @@ def test_an_evaluation_stands_behind_the_step_before_it(run: TrainingRunLogger, 
     scope.close()
     kinds = [record.kind for record in read().records() if record.kind in ("step", "eval")]
     assert kinds == ["step"] * 12 + ["eval"]
+
+
+def test_where_no_file_can_be_made_the_training_is_left_alone(
+    training: Training, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a script that did not ask to be watched: one line on stderr, and every hook is gone."""
+
+    def refused() -> TrainingRunLogger:
+        raise PermissionError("no such luck")
+
+    scope = Scope(None, None, refused, Options())
+    for batch in training.loader:
+        training.update(training.forward(batch))
+    assert capsys.readouterr().err.count("cannot watch: PermissionError: no such luck") == 1
+    assert not _global_optimizer_pre_hooks
+    scope.close()
+    assert scope.card() == []

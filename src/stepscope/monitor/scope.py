@@ -9,6 +9,7 @@
 Whatever fails in here is said once, and the training goes on unwatched.
 """
 
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
@@ -85,13 +86,13 @@ class Scope:
 
     def _begin(self, run: TrainingRunLogger) -> None:
         """From here on there is something to write into."""
-        self._run = run
         if self._device is None and _on_gpu(None, list(self._hooks.roots.optimizers)):
             self._device = self._phases.device = DeviceClock()  # a script had no model yet when it began
         self._machine = Machine(run.enter, self._memory, self._device, self._options.hardware)
         self.teller = Teller(run, self._machine, self._estimate, self._options.steps, late=self._make_run is not None)
         self.teller.phase_ns = _cost_of_a_phase()
         self._timeline = Timeline(self._device, self._guarded(self.teller.told), TELL_S)
+        self._run = run
         run.complete = self.teller.complete
         run.before_other = self._guarded(self._tell_all)
         run.before_close.append(self.close)
@@ -147,7 +148,7 @@ class Scope:
             run.close()
 
     def forsake(self) -> None:
-        """Leave without a word: a forked child is not the process that is watched."""
+        """Leave without a word, as in a forked child, which is not the process that is watched."""
         self._open = False
         self._hooks.detach()
 
@@ -182,14 +183,24 @@ class Scope:
     # what the loop says
 
     def _on_step(self, step: StepTimes, epoch: EpochTimes | None) -> None:
-        if self._run is None and self._make_run is not None:
-            self._begin(self._make_run())
+        if self._run is None and not self._begins_now():
+            return
         self._flush()
         self._held = [Timed("step", step, epoch, step.taken, step.duration, step.interval)]
         if not self._loop.explicit:
             self._flush()  # else the program may log the step behind the bracket, with its number
         self._measure_memory()
         self._count_operations()
+
+    def _begins_now(self) -> bool:
+        """A training that nobody announced is there: begin its run, or leave it alone for good."""
+        try:
+            if self._make_run is not None and self._open:
+                self._begin(self._make_run())
+        except Exception as error:  # noqa: BLE001 - a folder that cannot be written, above all
+            print(f"stepscope: cannot watch: {type(error).__name__}: {error}", file=sys.stderr)
+            self.forsake()
+        return self._run is not None
 
     def _flush(self) -> None:
         held, self._held = self._held, []

@@ -171,6 +171,8 @@ class Console:
         self._last = step
         if self._waiting:
             self._waiting.label = f"since step {step.step}"
+        if self.verbosity < DEFAULT:
+            return  # nobody sees the line
         line = text.step(step, trend, spike, self._progress.percent, self._progress.eta_s, self.verbosity >= VERBOSE)
         yield self._paint(line, YELLOW) if spike else line
 
