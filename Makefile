@@ -2,6 +2,7 @@
 # pyproject.toml or constraints.txt changed.
 #
 #   make demo                                       # on a fresh machine
+#   make demo ARGS=--slow-data                      # the same with a planted bottleneck
 #   make test ARGS="tests/sinks -x"                 # some of the tests
 #   make check PYTHON=python3.12 VENV=.venv-3.12    # another interpreter, beside the first environment
 
@@ -30,7 +31,7 @@ help:
 	@awk -F ':[^#]*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.demo  ## train a small model, watch it, and see how to look at its run file
-	@$(RUN) examples/demo.py
+	@$(RUN) examples/demo.py $(ARGS)
 	@echo && $(VENV)/bin/stepscope show output/demo 2>/dev/null
 	@printf '%s\n' '' 'Look at it yourself:' \
 		'  $(VENV)/bin/stepscope show output/demo      this summary; --markdown to paste it somewhere' \

@@ -20,24 +20,24 @@ from rich.text import Text
 
 DOCS = Path(__file__).resolve().parent
 COLUMNS = 96
-SHOWN = 8  # lines of the demo's beginning and of its end
+BEGIN, END = 12, 34  # lines of the demo's beginning, and of its end: the newest epoch, and the card
 
 
 def main() -> None:
     """The console of a run, and what the commands say of it."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(DOCS.parent / "examples", Path(folder) / "examples")
-        demo = terminal([sys.executable, "examples/demo.py"], folder)
+        demo = terminal([sys.executable, "examples/demo.py", "--slow-data"], folder)
         stepscope = [sys.executable, "-m", "stepscope"]
         show = terminal([*stepscope, "show", "output/demo"], folder)
     lines = [line for line in demo if line.strip()]
     picture(
         "console.svg",
         [
-            "$ python examples/demo.py",
-            *lines[:SHOWN],
+            "$ make demo ARGS=--slow-data",
+            *lines[:BEGIN],
             "…",
-            *lines[-SHOWN:],
+            *lines[-END:],
             "",
             "$ stepscope show output/demo",
             *show[1:],

@@ -34,16 +34,24 @@ def test_lightning_without_accumulation(both):
     assert all(set(phases) >= PHASES for step, phases in phases_of(watched).items() if step > 2)
 
 
+# Gloo's own threads end a process like this now and then when the group is destroyed, watched or not.
+GLOO_ABORTS = "terminate called without an active exception"
+
+
 def test_each_rank_has_its_file(tmp_path):
     """Under torchrun each rank's steps are in a file of its own, as the rank saw them; one card is shown."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
     script, options = str(SCRIPTS / "distributed.py"), ["-m", "stepscope", "run", "--output-dir", "output"]
     commands = ([*torchrun, script], [*torchrun, *options, script])
-    bare, watched = run_both(commands, tmp_path, together=False)  # two rendezvous may meet in one port
+    for attempt in range(4):
+        here = tmp_path / f"attempt{attempt}"
+        bare, watched = run_both(commands, here, together=False)  # two rendezvous may meet in one port
+        if GLOO_ABORTS not in bare.stderr + watched.stderr:
+            break
     assert (bare.code, watched.code) == (0, 0), bare.stderr + watched.stderr
     for rank, name in enumerate(("training.json", "training.rank1.json")):
-        alone = Ended(0, (tmp_path / "bare" / f"rank{rank}.json").read_text(), "", tmp_path)
-        told = (tmp_path / "watched" / f"rank{rank}.json").read_text()
+        alone = Ended(0, (here / "bare" / f"rank{rank}.json").read_text(), "", tmp_path)
+        told = (here / "watched" / f"rank{rank}.json").read_text()
         assert told.replace("watched", "bare") == alone.stdout
         folder = tmp_path / f"rank{rank}"
         folder.mkdir()

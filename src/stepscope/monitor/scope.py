@@ -195,10 +195,11 @@ class Scope:
     def _begins_now(self) -> bool:
         """A training that nobody announced is there: begin its run, or leave it alone for good."""
         try:
-            if self._make_run is not None and self._open:
+            if self._make_run is not None:
                 self._begin(self._make_run())
         except Exception as error:  # noqa: BLE001 - a folder that cannot be written, above all
             print(f"stepscope: cannot watch: {type(error).__name__}: {error}", file=sys.stderr)
+            self._make_run = None
             self.forsake()
         return self._run is not None
 
