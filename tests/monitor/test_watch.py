@@ -5,6 +5,8 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -394,3 +396,18 @@ def test_where_no_file_can_be_made_the_training_is_left_alone(
     assert not _global_optimizer_pre_hooks
     scope.close()
     assert scope.card() == []
+
+
+def test_steps_that_are_told_together_have_times_of_their_own(
+    run: TrainingRunLogger, training: Training, read: Read
+) -> None:
+    """Each its end's: what is left of a run is reckoned from them."""
+    scope = stepscope.watch(training.model, training.optimizer, run)
+    for batch in scope.loader(training.loader):
+        with scope.step():
+            training.update(training.forward(batch))
+            time.sleep(0.01)
+    scope.close()
+    times = [datetime.fromisoformat(step.time) for step in read().steps]
+    gaps = [(late - early).total_seconds() for early, late in pairwise(times)]
+    assert min(gaps) > 0.009

@@ -10,7 +10,6 @@ stand in a record of their own.
 import math
 from typing import Any
 
-from ..clock import utc_now
 from ..records import Metrics, Step
 from ..speed.moments import StepTimes
 from ..speed.timeline import Timed
@@ -29,7 +28,7 @@ class ToldStep:
         if is_on_device(skipped):
             self.late["skipped"], skipped = skipped, None
         self.record = Step(
-            time=utc_now(),
+            time=timed.time,
             step=number,
             epoch=step.epoch,
             step_tokens=step.tokens or None,

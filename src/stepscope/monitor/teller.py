@@ -94,7 +94,7 @@ class Teller:
             self._numbering.theirs_from is not None and number >= self._numbering.theirs_from
         ):
             self._write_step(ToldStep(timed, number, self.share, self._reached(step, timed)))
-        self.write(phases_record(timed, time=utc_now(), step=number))
+        self.write(phases_record(timed, time=timed.time, step=number))
         self._window.step(timed)
         if timed.of is not None:
             self._sums(timed.of).step(timed)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ..clock import utc_now
 from .device_clock import DeviceClock
 from .phases import Taken
 
@@ -24,6 +25,7 @@ class Timed:
     def __init__(self, kind: str, what: Any, of: Any, taken: Taken, duration: int, interval: Any = None):
         self.kind, self.what, self.of, self._interval, self._spans = kind, what, of, interval, taken.spans
         self.number: int | None = None  # of a step
+        self.time = utc_now()  # at its end, which may be a while before it is told
         self.duration_ms = duration / 1e6
         self.host = {path: (spent / 1e6, count) for path, (spent, count) in taken.host.items()}
         self.device: dict[str, tuple[float, int]] | None = None
