@@ -61,7 +61,7 @@ TABLE = {
     # `watch` itself loads nothing before it is called; what it makes may use all that measures
     "monitor": May(f"{ROOT} run", late="torch automatic monitor.scope"),
     **{
-        f"monitor.{name}": May(f"{ROOT} run diagnose hardware speed monitor", "torch msgspec")
+        f"monitor.{name}": May(f"{ROOT} run sinks.place diagnose hardware speed monitor", "torch msgspec")
         for name in ("scope", "teller", "machine", "estimate", "peaks", "numbering", "steps")
     },
     "automatic": May(f"{ROOT} run ending", late="torch monitor.scope"),

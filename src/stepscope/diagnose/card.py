@@ -11,6 +11,7 @@ from typing import Any
 from .bottlenecks import verdicts
 from .case import DEVICE, HOST, Case
 from .limits import Limits
+from .slopes import quantile
 from .verdict import Verdict
 from .words import milliseconds, percent, size
 
@@ -56,7 +57,7 @@ def _tree(case: Case) -> Iterator[str]:
         return
     spent = {path: rows.per_row(prefix + path, begin) for path in rows.names(prefix)}
     times = sorted(rows.values(whole, begin))
-    p95 = times[max(0, -(-95 * len(times) // 100) - 1)]
+    p95 = quantile(times, 0.95)
     mean = f"{milliseconds(total)}{' of device time' if on_device else ''}"
     yield f"step  {mean}, half below {milliseconds(times[len(times) // 2])}, 95 % below {milliseconds(p95)}"
     yield from _branches(spent, "", total, total, "  ")

@@ -60,7 +60,7 @@ class Estimate:
 
         device = next((p.device for p in module.parameters()), torch.device("cpu"))
         name, peaks = peaks_here(device, self._given, self._note)
-        return speed_of_light.estimate(counted, peaks, name, _gpus())
+        return speed_of_light.estimate(counted, peaks, name)  # a rank sees its own batch and its own GPU
 
     def of(self, tokens: int | None, samples: int | None, took_ms: float) -> dict[str, Any]:
         """What a step reached of it."""
@@ -79,8 +79,3 @@ class Estimate:
             "hfu": speed_of_light.hfu(record, 1, 1.0),
         }
         return {name: value for name, value in found.items() if value is not None}
-
-
-def _gpus() -> int:
-    """How many ranks share the work of a step that this rank sees: each has its own batch, so one."""
-    return 1

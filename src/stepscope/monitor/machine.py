@@ -43,7 +43,6 @@ class Machine:
         self._system = SystemReader() if hardware else None
         self._nvml: Nvml | None = None
         self._last_step, self._last_s = -EVERY_STEPS, -EVERY_S
-        self._hardware = hardware
         self._sampler = Sampler(self._read, self._take, name="machine") if hardware else None
 
     def _read(self) -> list[StepRecord]:
@@ -55,16 +54,12 @@ class Machine:
         found: list[StepRecord] = [system]
         if self._nvml is None:
             self._nvml = Nvml.open(only=_own_gpu())
-            found += self.models()
+            found += self._nvml.models()
         now = time.monotonic()
         if self.step - self._last_step >= EVERY_STEPS or now - self._last_s >= EVERY_S:
             self._last_step, self._last_s = self.step, now
-            found += self._nvml.read() if self._nvml is not None else []
+            found += self._nvml.read()
         return found
-
-    def models(self) -> list[GpuModel]:
-        """What the GPUs are."""
-        return self._nvml.models() if self._nvml is not None else []
 
     def _take(self, record: Any) -> None:
         """In the thread: what was read goes into the run, and waits to be judged."""

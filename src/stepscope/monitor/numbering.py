@@ -15,14 +15,18 @@ class Numbering:
         self._run = run
         self._seen: int | None = None if late else run.newest_step
         self.number = self._seen if self._seen is not None else run.past_step
-        self.theirs_from = self._seen  # from that step on the program logs its steps itself
+        self._theirs_from = self._seen
+
+    def is_theirs(self, number: int) -> bool:
+        """Whether the program logs this step itself, as it does from its first one on."""
+        return self._theirs_from is not None and number >= self._theirs_from
 
     def next(self) -> int:
         """The number of the step that is just over."""
         newest = self._run.newest_step
         if newest is not None and newest != self._seen:
             self._seen = self.number = newest
-            self.theirs_from = newest if self.theirs_from is None else self.theirs_from
+            self._theirs_from = newest if self._theirs_from is None else self._theirs_from
         else:
             self.number += 1
         return self.number

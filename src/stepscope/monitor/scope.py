@@ -12,7 +12,6 @@ Whatever fails in here is said once, and the training goes on unwatched.
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from pathlib import Path
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ import torch
 from ..diagnose.card import card
 from ..records import Event
 from ..run import TrainingRunLogger
+from ..sinks.place import shown
 from ..speed.device_clock import DeviceClock
 from ..speed.hooks import Hooks
 from ..speed.loader import Loader
@@ -156,8 +156,9 @@ class Scope:
         """The end of the run in a screen of lines; empty where nothing was seen."""
         if self._run is None:
             return []
+        file = shown(self._run.path) if self._run.path is not None else ""
         lines: list[str] = []
-        self._tell(lambda: lines.extend(card(self.teller.whole, self.teller.limits, shown_path(self._run))))
+        self._tell(lambda: lines.extend(card(self.teller.whole, self.teller.limits, file)))
         return lines
 
     def __enter__(self) -> "Scope":
@@ -340,12 +341,3 @@ def _cost_of_a_phase(times: int = 200) -> int:
         with phase:
             pass
     return (perf_counter_ns() - began) // times
-
-
-def shown_path(run: TrainingRunLogger | None) -> str:
-    """The run file as a person would type it."""
-    path = run.path if run is not None else None
-    if path is None:
-        return ""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,10 +1,10 @@
 """Turns the times of steps and epochs into records, and the records into verdicts that are said.
 
-    teller = Teller(run, memory=…, estimate=…, machine=…)
+    teller = Teller(run, machine, estimate)
     teller.told(timed)         # from a Timeline: a step, what lay outside of steps, an epoch
     teller.close()
 
-A step is written as soon as its times are known; a profile follows after ten steps and a second, and at the end of
+A step is written when the timeline tells it; a profile follows after ten steps and a second, and at the end of
 an epoch; with it come the verdicts that begin or end.
 """
 
@@ -49,7 +49,6 @@ class Teller:
         self.said = Said()
         self.ring: deque[tuple[int, float, dict[str, Any]]] = deque(maxlen=RING)
         self._unseen: list[Any] = []  # by the judges
-        self.steps = 0
         self._told = self._numbering.number
         self.cost_ns = self.phase_ns = 0  # of the window: in here, and of a phase on the mean
         self.share: float | None = None
@@ -88,11 +87,8 @@ class Teller:
     def _step(self, timed: Timed) -> None:
         step: StepTimes = timed.what
         number = self._machine.step = self._told = timed.number if timed.number is not None else self._told + 1
-        self.steps += 1
         self._first = number if self._first is None else self._first
-        if self._writes_steps and not (
-            self._numbering.theirs_from is not None and number >= self._numbering.theirs_from
-        ):
+        if self._writes_steps and not self._numbering.is_theirs(number):
             self._write_step(ToldStep(timed, number, self.share, self._reached(step, timed)))
         self.write(phases_record(timed, time=timed.time, step=number))
         self._window.step(timed)

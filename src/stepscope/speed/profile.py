@@ -1,9 +1,9 @@
 """Records from times: one for each step, one for each few steps, one for each epoch.
 
-window = Window(limits)
-window.step(timed)                     # Timed of a step
-window.profile(step=40)                # Profile of the steps since the last one
-EpochSums().record(timed, step=400)    # Epoch
+sums = Sums()
+sums.step(timed)                             # Timed of a step
+profile_record(sums, first_step=31, data_limit=0.3, step=40)
+epoch_record(sums, timed_epoch, 41.2, {}, step=400)
 """
 
 from array import array
