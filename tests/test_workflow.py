@@ -46,8 +46,9 @@ def test_the_mended_run_is_better_and_has_it_no_more(runs: Path) -> None:
     assert rows["data_gen_percentage"]["verdict"] == "better"
 
 
-def test_the_estimated_gain_is_what_the_mend_brought(runs: Path) -> None:
-    """Within 30 %: the time that a step no longer takes, of what it took."""
+def test_the_estimated_gain_is_the_wait_that_the_mend_took_away(runs: Path) -> None:
+    """Within 30 %, of what a step took. What computing took beside it is the machine's: benchmarks hold both."""
     estimated = asked("doctor", runs / "before")["verdicts"][0]["gain"]
-    row = {row["name"]: row for row in asked("compare", runs / "before", runs / "after")["rows"]}["batch_time_avg"]
-    assert estimated == pytest.approx(1 - row["ratio"], rel=0.3)
+    rows = {row["name"]: row for row in asked("compare", runs / "before", runs / "after")["rows"]}
+    waited, step = rows["timing_data_generation_avg"], rows["batch_time_avg"]["a"]
+    assert estimated == pytest.approx((waited["a"] - waited["b"]) / step, rel=0.3)
