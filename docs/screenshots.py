@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 DOCS = Path(__file__).resolve().parent
-COLUMNS = 96
+COLUMNS = 104
 BEGIN, END = 12, 34  # lines of the demo's beginning, and of its end: the newest epoch, and the card
 
 
